@@ -1,4 +1,4 @@
-"""Copies on the disk: interrupted, damaged, made by several processes at once, and removed for others."""
+"""Copies on the disk: interrupted, damaged, and made by several processes at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from pathlib import Path
 import pytest
 from file_store import FileStore
 
-from mnserve.errors import CorruptModelError, ModelCacheError, StoppingError, StoreUnreachableError
-from mnserve.object_store.cache import Cache
+from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
 from mnserve.object_store.download import download
 from mnserve.object_store.entries import StoredFile
 from mnserve.object_store.mirror import Mirror
-from mnserve.object_store.room import make_room
 from mnserve.object_store.store import Store
 from mnserve.object_store.url import parse_url
-from mnserve.object_store.view import linked_copies
 from mnserve.repository.reader import read_config
 
 MakeMirror = Callable[..., Mirror]
@@ -174,47 +171,6 @@ def test_several_processes_copy_a_model_once(store: FileStore, cache: Path) -> N
         "models/b/1/model.onnx": 1,
     }
     assert not list((cache / "views").iterdir())
-
-
-def test_the_copy_that_was_unused_for_longest_makes_room(
-    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
-) -> None:
-    store.files = {f"models/{name}/1/model.onnx": os.urandom(100_000) for name in "abc"}
-    for name in "ab":
-        mirror = mirror_of(f"{store.url}/models", only=[name])
-        mirror.fetch()
-        mirror.close()
-    (first,), (second,) = copies(cache, "a"), copies(cache, "b")
-    os.utime(first.with_suffix(".json"), (1, 1))
-    mirror = mirror_of(f"{store.url}/models", only=["c"], model_cache_bytes=250_000)
-    mirror.fetch()
-    assert not first.exists()
-    assert second.exists()
-    fourth = mirror_of(f"{store.url}/models", only=["a", "b"], model_cache_bytes=250_000)
-    fourth.fetch()
-    assert copies(cache, "c"), "a copy in use stays"
-    with pytest.raises(CorruptModelError, match="model 'b' needs 100000 bytes more"):
-        read_config(fourth.folder, "b")
-    assert set(content(fourth.folder)) > {"a/1/model.onnx"}
-
-
-def test_a_copy_stays_that_came_into_use_while_room_was_looked_for(
-    store: FileStore, mirror_of: MakeMirror, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.files = {"models/a/1/model.onnx": os.urandom(100_000)}
-    mirror_of(f"{store.url}/models", only=["a"]).fetch()
-    looks: list[set[str]] = []
-
-    def linked(of: Cache) -> set[str]:
-        looks.append(linked_copies(of) if looks else set())
-        return looks[-1]
-
-    monkeypatch.setattr("mnserve.object_store.room.linked_copies", linked)
-    with pytest.raises(ModelCacheError, match="needs 1 bytes more"):
-        make_room(Cache(cache), 1, 1, "b")
-    (copy,) = copies(cache, "a")
-    assert looks == [set(), {str(copy)}]
-    assert copy.exists()
 
 
 def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
