@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -145,6 +146,16 @@ def test_a_copy_that_was_damaged_on_the_disk_is_made_again(
     assert content(mirror.folder)["a/2/model.onnx"] == store.files["models/a/2/model.onnx"]
     assert "models/a/2/model.onnx" in store.begun
     assert "models/b/1/model.onnx" not in store.begun
+
+
+def test_a_copy_that_was_removed_by_hand_is_made_again(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    shutil.rmtree(cache / "repositories")
+    mirror.poll()
+    assert content(mirror.folder)["a/2/model.onnx"] == store.files["models/a/2/model.onnx"]
 
 
 def test_a_checksum_of_the_store_is_compared(store: FileStore, mirror_of: MakeMirror) -> None:

@@ -1,0 +1,57 @@
+"""A store that is not to be trusted: names, links, lengths and answers that would do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from file_store import FileStore
+
+from mnserve.errors import CorruptModelError, RepositoryError, StoreError
+from mnserve.object_store.mirror import Mirror
+from mnserve.repository.listing import list_models
+from mnserve.repository.reader import read_config
+
+MakeMirror = Callable[..., Mirror]
+Content = Callable[[Path], dict[str, bytes]]
+
+
+@pytest.mark.parametrize("name", ["../../outside", "..", "1/../../outside", "x\\y", "a\nb", "%00", "n" * 300])
+def test_names_that_lead_elsewhere_are_refused(name: str, store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
+    link = name if "%" in name else "".join(f"%{byte:02x}" for byte in name.encode())
+    store.links["models/a/1"] = [link]
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    with pytest.raises(RepositoryError, match=r"the name .* in the store|rename it there"):
+        read_config(mirror.folder, "a")
+    assert not [path for path in cache.parent.rglob("*") if "outside" in path.name]
+    assert list_models(mirror.folder) == ["a", "b"]
+
+
+def test_links_of_a_folder_stay_in_the_repository(tmp_path: Path, mirror_of: MakeMirror, content: Content) -> None:
+    root = tmp_path / "repository"
+    (root / "a" / "1").mkdir(parents=True)
+    (root / "a" / "1" / "model.onnx").write_bytes(b"1")
+    (root / "b").symlink_to(root / "a")
+    (root / "c" / "1").mkdir(parents=True)
+    (tmp_path / "secret").write_text("s")
+    (root / "c" / "1" / "model.onnx").symlink_to(tmp_path / "secret")
+    (root / "d").symlink_to(tmp_path)
+    mirror = mirror_of(f"file://{root}")
+    mirror.fetch()
+    assert content(mirror.folder)["b/1/model.onnx"] == b"1"
+    for name in ("c", "d"):
+        with pytest.raises(CorruptModelError, match="is a link out of the repository"):
+            read_config(mirror.folder, name)
+
+
+def test_a_huge_listing_is_refused(store: FileStore, mirror_of: MakeMirror) -> None:
+    store.links["models"] = [f"model{number}/" for number in range(10_001)]
+    mirror = mirror_of(f"{store.url}/models")
+    with pytest.raises(StoreError, match="more than 10000 entries"):
+        mirror.fetch()
+    store.links = {"models/a": [f"file{number}" for number in range(10_001)]}
+    mirror.fetch()
+    with pytest.raises(CorruptModelError, match=r"model 'a' .* more than 10000 entries"):
+        read_config(mirror.folder, "a")
