@@ -48,6 +48,8 @@ class FileStore(StandIn):
         """Value of the parameter ``token`` that is asked for."""
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request."""
+        self.seen: list[dict[str, str]] = []
+        """Headers of every request."""
         self.begun: dict[str, list[int]] = {}
         """File -> first byte of each answer."""
 
@@ -76,6 +78,7 @@ class _Handler(QuietHandler):
         parts = urlsplit(self.path)
         path = unquote(parts.path).strip("/")
         store.requests.append((self.command, path))
+        store.seen.append(dict(self.headers))
         if store.status:
             self.send(store.status, b"a fault of " + self.path.encode())
         elif not self._is_allowed(parts.query):
