@@ -65,7 +65,10 @@ def describe(error: BaseException, url: StoreUrl, what: str) -> StoreError:
     lost = any(part in type(item).__name__ for item in chain for part in _UNREACHABLE)
     if status is not None and (status >= 500 or status in _TRANSIENT):
         return StoreUnreachableError(f"{where} cannot give {what} now{answer}: {reason}; try again later")
-    if not lost and (status == 404 or any(isinstance(item, FileNotFoundError) for item in chain)):
+    # fsspec takes any failed look at a file on a web server for a missing one.
+    garbled = url.is_web and not isinstance(chain[-1], FileNotFoundError)
+    is_missing = any(isinstance(item, FileNotFoundError) for item in chain) and not garbled
+    if not lost and (status in (404, 410) or is_missing):
         hidden = "; or, if it is private, give HF_TOKEN" if url.scheme == "hf" else ""
         return StoreError(
             f"{where} does not have {what}; give the URL of the folder that holds the model folders{hidden}"

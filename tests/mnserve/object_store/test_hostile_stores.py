@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from file_store import FileStore
 
-from mnserve.errors import CorruptModelError, RepositoryError, StoreError
+from mnserve.errors import CorruptModelError, ModelCacheError, RepositoryError, StoreError
+from mnserve.object_store.cache import Cache
 from mnserve.object_store.mirror import Mirror
+from mnserve.object_store.redaction import Redactor
 from mnserve.repository.listing import list_models
 from mnserve.repository.reader import read_config
 
@@ -55,3 +57,34 @@ def test_a_huge_listing_is_refused(store: FileStore, mirror_of: MakeMirror) -> N
     mirror.fetch()
     with pytest.raises(CorruptModelError, match=r"model 'a' .* more than 10000 entries"):
         read_config(mirror.folder, "a")
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [(str(10**18), "needs 1000000000000000000 bytes more"), ("-5", "does not answer"), ("9" * 5000, "does not answer")],
+)
+def test_lengths_that_cannot_be_are_refused(
+    length: str, reason: str, store: FileStore, mirror_of: MakeMirror, content: Content
+) -> None:
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    before = content(mirror.folder)
+    store.files["models/b/2/model.onnx"] = b"new"
+    store.headers["models/b/2/model.onnx"] = {"Content-Length": length}
+    with pytest.raises(RepositoryError, match=reason):
+        mirror.fetch_model("b")
+    assert content(mirror.folder) == before
+
+
+def test_a_store_cannot_write_control_characters_to_the_terminal() -> None:
+    assert Redactor([], {}).error(OSError("to \x1b[31mfile:///etc\x07")) == r"OSError: to \x1b[31mfile:///etc\x07"
+
+
+@pytest.mark.parametrize("folder", ["repositories", "views"])
+def test_a_cache_that_every_user_may_write_to_is_refused(folder: str, cache: Path) -> None:
+    Cache(cache)
+    cache.chmod(0o777)
+    Cache(cache)
+    (cache / folder).chmod(0o777)
+    with pytest.raises(ModelCacheError, match=f"every user of this machine may write to .*{folder}"):
+        Cache(cache)
