@@ -199,8 +199,11 @@ class Mirror:
             self._copying.update(name)
         except StoreUnreachableError:
             raise
-        except ModelNotFoundError:
-            self._view.drop(name)  # an empty folder, which is no model
+        except ModelNotFoundError as error:
+            self._view.drop(name)
+            if self._faults.get(name) != str(error):
+                _log.warning("left out of the model repository: %s", error)
+                self._faults[name] = str(error)
         except RepositoryError as error:
             self._tell_fault(name, str(error))
         else:

@@ -88,3 +88,11 @@ def test_a_cache_that_every_user_may_write_to_is_refused(folder: str, cache: Pat
     (cache / folder).chmod(0o777)
     with pytest.raises(ModelCacheError, match=f"every user of this machine may write to .*{folder}"):
         Cache(cache)
+
+
+def test_files_must_have_tags_and_sizes(store: FileStore, mirror_of: MakeMirror) -> None:
+    store.tagged = False
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    with pytest.raises(CorruptModelError, match="sends neither ETag nor Last-Modified"):
+        read_config(mirror.folder, "a")

@@ -17,7 +17,6 @@ from hub_server import HubServer, Repository
 
 from mnserve.errors import (
     CorruptModelError,
-    ModelCacheError,
     StoreError,
     StoreUnreachableError,
     UnknownModelError,
@@ -164,6 +163,23 @@ def test_an_unreadable_model_leaves_the_others_alone(store: FileStore, mirror_of
     assert read_config(mirror.folder, "a").max_batch_size == 4
 
 
+def test_a_folder_that_is_no_model_is_not_copied(
+    store: FileStore, mirror_of: MakeMirror, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.files["models/weights/shard/1.bin"] = b"large"
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    mirror.poll()
+    assert list_models(mirror.folder) == ["a", "b"]
+    assert not [path for path in store.begun if "weights" in path]
+    assert caplog.text.count("'weights' of the repository has neither a version folder, such as weights/1, nor a") == 1
+    with pytest.raises(UnknownModelError, match="is no model"):
+        mirror.fetch_model("weights")
+    store.files["models/weights/1/model.onnx"] = b"a model now"
+    mirror.poll()
+    assert list_models(mirror.folder) == ["a", "b", "weights"]
+
+
 def test_models_that_were_not_asked_for_are_listed_and_copied_on_demand(
     store: FileStore, mirror_of: MakeMirror, content: Content
 ) -> None:
@@ -210,14 +226,6 @@ def test_hashes_of_a_publish_are_compared_and_a_damaged_version_is_not_fetched_i
     assert content(mirror.folder)["a/3/model.onnx"] == model
 
 
-def test_files_must_have_tags_and_sizes(store: FileStore, mirror_of: MakeMirror) -> None:
-    store.tagged = False
-    mirror = mirror_of(f"{store.url}/models")
-    mirror.fetch()
-    with pytest.raises(CorruptModelError, match="sends neither ETag nor Last-Modified"):
-        read_config(mirror.folder, "a")
-
-
 def test_a_model_that_changes_while_it_is_copied_is_copied_again(
     store: FileStore, mirror_of: MakeMirror, content: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,14 +243,3 @@ def test_a_model_that_changes_while_it_is_copied_is_copied_again(
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
     assert content(mirror.folder)["b/1/model.onnx"] == b"renewed again"
-
-
-def test_there_has_to_be_room(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
-    mirror = mirror_of(f"{store.url}/models", model_cache_bytes=100)
-    mirror.fetch()
-    with pytest.raises(CorruptModelError, match=r"model 'a' needs \d+ bytes more .* a bound of 100 bytes"):
-        read_config(mirror.folder, "a")
-    cache.chmod(0o700)
-    (cache.parent / "file").write_text("")
-    with pytest.raises(ModelCacheError, match="name another folder with --model-cache"):
-        mirror_of(f"{store.url}/models", model_cache=str(cache.parent / "file"))

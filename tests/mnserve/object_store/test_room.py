@@ -92,3 +92,14 @@ def test_what_killed_downloads_have_left_makes_room(
     assert len(copies(cache, "a")) == 1
     assert not [left for left in lefts if left.parent.exists()]
     assert copy.exists()
+
+
+def test_there_has_to_be_room(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
+    mirror = mirror_of(f"{store.url}/models", model_cache_bytes=100)
+    mirror.fetch()
+    with pytest.raises(CorruptModelError, match=r"model 'a' needs \d+ bytes more .* a bound of 100 bytes"):
+        read_config(mirror.folder, "a")
+    cache.chmod(0o700)
+    (cache.parent / "file").write_text("")
+    with pytest.raises(ModelCacheError, match="name another folder with --model-cache"):
+        mirror_of(f"{store.url}/models", model_cache=str(cache.parent / "file"))
