@@ -92,19 +92,21 @@ class Store:
         """Asks for the sizes and entity tags of files that were listed without.
 
         Raises:
-            StoreError: The store does not answer, or a file has neither a tag nor a time.
+            StoreError: The store does not answer, or a file of a web server has neither a tag nor a time, or a file has
+                no size, so that it could fill the disk.
         """
-        if not self.url.is_web:
-            return files
         tagged = []
         for file in files:
-            info = self._call(f"the file '{file.path}'", lambda remote=file.remote: self._files.info(remote))  # type: ignore[misc]
-            tagged.append(stored_file(file.path, file.remote, info))
-            if tagged[-1].tag is None or tagged[-1].size is None:
-                lacking = "no Content-Length" if tagged[-1].size is None else "neither ETag nor Last-Modified"
+            if self.url.is_web:
+                info = self._call(f"the file '{file.path}'", lambda remote=file.remote: self._files.info(remote))  # type: ignore[misc]
+                file = stored_file(file.path, file.remote, info)
+            tagged.append(file)
+            if file.size is None or (file.tag is None and self.url.is_web):
+                header = "no Content-Length" if file.size is None else "neither ETag nor Last-Modified"
+                lacking = f"sends {header} with" if self.url.is_web else "does not tell the size of"
                 raise StoreError(
-                    f"the web server of {self.url.shown} sends {lacking} with '{file.path}', so that a copy could not "
-                    "be compared with it; switch that on"
+                    f"the object store of {self.url.shown} {lacking} '{file.path}', so that a copy could not be "
+                    "compared with it; switch that on"
                 )
         return tagged
 

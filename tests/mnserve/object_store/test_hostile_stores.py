@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from file_store import FileStore
+from fsspec.implementations.local import LocalFileSystem
 
 from mnserve.errors import CorruptModelError, ModelCacheError, RepositoryError, StoreError
 from mnserve.object_store.cache import Cache
@@ -95,4 +96,17 @@ def test_files_must_have_tags_and_sizes(store: FileStore, mirror_of: MakeMirror)
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
     with pytest.raises(CorruptModelError, match="sends neither ETag nor Last-Modified"):
+        read_config(mirror.folder, "a")
+
+
+def test_a_file_without_a_size_is_not_begun(
+    mirror_of: MakeMirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "models" / "a" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "a" / "1" / "model.onnx").write_bytes(b"1")
+    info = LocalFileSystem.info
+    monkeypatch.setattr(LocalFileSystem, "info", lambda *given, **also: {**info(*given, **also), "size": None})
+    mirror = mirror_of(f"file://{tmp_path}/models")
+    mirror.fetch()
+    with pytest.raises(CorruptModelError, match=r"does not tell the size of '1/model.onnx'"):
         read_config(mirror.folder, "a")
