@@ -56,7 +56,7 @@ def application(settings: RaySettings) -> Any:
         ray_actor_options={"num_cpus": _ROUTER_CPUS},
         graceful_shutdown_wait_loop_s=_WAIT_LOOP_SECONDS,
     )(Router)
-    return router.bind(models)
+    return router.bind(models, settings)
 
 
 def options_of(settings: RaySettings) -> str:

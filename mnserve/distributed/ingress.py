@@ -6,7 +6,7 @@ replica that has died as INTERNAL, which a client does not try again. Here that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -18,13 +18,25 @@ from mnserve.status import PUSHBACK_KEY
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PUSHBACK_MS: Final = 250
-"""Other replicas are there at once, and the proxy has to hear of the loss."""
-LOST_STATUS: Final = Status(
-    code=grpc.StatusCode.UNAVAILABLE.name,
-    details="the replica that had the request has ended, or cannot be reached; try again, another one takes it",
-    trailing=[(PUSHBACK_KEY, str(_PUSHBACK_MS))],
-)
-"""Status of a call whose replica has gone."""
+"""Other replicas are there at once, and the proxy has to hear of the loss, which may take it seconds."""
+_MOST_DOUBLINGS: Final = 3
+_ATTEMPTS_KEY: Final = "grpc-previous-rpc-attempts"
+"""Key of the metadata by which gRPC tells how often it has tried a call before."""
+
+
+def lost_status(metadata: Iterable[tuple[str, str | bytes]]) -> Status:
+    """Returns the status of a call whose replica has gone: each further attempt is to wait twice as long.
+
+    Args:
+        metadata: What the caller sent with the call.
+    """
+    before = next((value for key, value in metadata if key == _ATTEMPTS_KEY), "0")
+    doublings = min(int(before), _MOST_DOUBLINGS) if before in ("1", "2", "3", "4") else 0
+    return Status(
+        code=grpc.StatusCode.UNAVAILABLE.name,
+        details="the replica that had the request has ended, or cannot be reached; try again, another one takes it",
+        trailing=[(PUSHBACK_KEY, str(_PUSHBACK_MS << doublings))],
+    )
 
 
 def add_to_server(_servicer: object, server: Any) -> None:
@@ -92,6 +104,7 @@ def _translate(context: Any) -> None:
     if any(key == OWN_STATUS for key, _ in trailing):
         context.set_trailing_metadata(tuple(item for item in trailing if item[0] != OWN_STATUS))
     elif context.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.INTERNAL.value[0]):
+        lost = lost_status(context.invocation_metadata() or ())
         context.set_code(grpc.StatusCode.UNAVAILABLE)
-        context.set_details(LOST_STATUS.details)
-        context.set_trailing_metadata((*trailing, *LOST_STATUS.trailing))
+        context.set_details(lost.details)
+        context.set_trailing_metadata((*trailing, *lost.trailing))

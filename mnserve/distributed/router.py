@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2
+from starlette.requests import Request
+from starlette.responses import Response
 
-from mnserve.distributed.calls import HEALTH_CHECK, LIST, OWN_STATUS
-from mnserve.distributed.ingress import LOST_STATUS
+from mnserve.distributed.calls import HEALTH_CHECK, LIST, OWN_STATUS, STREAM
+from mnserve.distributed.guard import Guard
+from mnserve.distributed.ingress import lost_status
 from mnserve.distributed.joined_statistics import join_statistics
 from mnserve.distributed.named_model import NAME_FIELDS, named_model
 from mnserve.distributed.protocol_methods import ProtocolMethods
-from mnserve.distributed.proxied_context import ServeContext, Status
+from mnserve.distributed.proxied_context import ProxiedContext, ServeContext, Status, StreamEndedError
+from mnserve.distributed.replica_list import list_over_grpc, list_over_http
+from mnserve.distributed.settings import RaySettings
+from mnserve.errors import RequestError
+from mnserve.failing import ended
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.health import SERVER_SERVICES
 from mnserve.rpc.servicer import FINAL, FINAL_ASKED
@@ -37,15 +43,22 @@ class Router(ProtocolMethods):
 
     Args:
         models: Name of a model -> handle of its deployment.
+        settings: Settings of the command line.
+
+    Raises:
+        CredentialsError: The file of tokens cannot be used.
     """
 
-    def __init__(self, models: Mapping[str, Any]) -> None:
+    def __init__(self, models: Mapping[str, Any], settings: RaySettings) -> None:
         self._models = models
+        self._guard = Guard(settings)
 
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
-            return json.dumps({"replicas": await self.replicas()}).encode()
+            return await list_over_grpc(self._guard, self.replicas, context)
+        if not await self._may(name, context):
+            return b""
         answer = await self._answer(name, data, context)
         if answer.status is not None:
             context.set_code(grpc.StatusCode[answer.status.code])
@@ -55,7 +68,13 @@ class Router(ProtocolMethods):
         return answer.data
 
     async def answer_stream(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncIterator[bytes]:
-        """See :meth:`ProtocolMethods.answer_stream`; models may change from one request to the next."""
+        """See :meth:`ProtocolMethods.answer_stream`; models may change from one request to the next.
+
+        Raises:
+            StreamEndedError: The stream ends with the status in its context.
+        """
+        if not await self._may(STREAM, context):
+            raise StreamEndedError
         answers: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_UNSENT)
 
         async def answer(data: bytes, streamed: StreamedRequest) -> bytes:
@@ -78,9 +97,9 @@ class Router(ProtocolMethods):
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    async def __call__(self, _request: Any) -> Any:
+    async def __call__(self, request: Request) -> Response:
         """Lists the replicas over HTTP, too."""
-        return {"replicas": await self.replicas()}
+        return await list_over_http(self._guard, self.replicas, request)
 
     async def replicas(self) -> list[dict[str, Any]]:
         """Lists the replicas of all models with their addresses."""
@@ -93,6 +112,16 @@ class Router(ProtocolMethods):
         """Has all replicas of all models load them again; returns the different faults."""
         of_models = await asyncio.gather(*(handle.reload_all.remote() for handle in self._models.values()))
         return [fault for faults in of_models for fault in faults]
+
+    async def _may(self, name: str, context: ServeContext) -> bool:
+        """Tells if a caller may make a call; the status of one that may not is in its context."""
+        proxied = ProxiedContext(context)
+        try:
+            self._guard.check(name, proxied)
+        except RequestError as error:
+            await ended(proxied, error)
+            return False
+        return True
 
     async def _answer(self, name: str, data: bytes, context: ServeContext) -> _Answer:
         if (of_all := self._of_all(name, data)) is not None:
@@ -162,7 +191,7 @@ class Router(ProtocolMethods):
         try:
             response, status = await self._models[model].forward.remote(name, data, metadata, peer)
         except Exception:  # noqa: BLE001 (whatever Ray raises where a replica ends or cannot be reached)
-            return _Answer(b"", LOST_STATUS)
+            return _Answer(b"", lost_status(metadata))
         return _Answer(response, status)
 
 
