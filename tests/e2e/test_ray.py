@@ -37,12 +37,7 @@ from replicas.cluster import RayCluster, ray_cluster
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed (pip install '.[ray]')", allow_module_level=True)
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    # Ray opens files and sockets for the life of the process, and leaves them to the collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 SERVED = ("double", "versions", "slow", "small")
 TOKEN = "correct-horse-battery-staple-01"

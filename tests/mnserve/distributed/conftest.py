@@ -17,6 +17,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "conformance"))
 from models import write_models
 
+# jsonschema, which Ray imports, does without it. It compiles a grammar for 3 s, and comes with a tool for bills of
+# materials alone.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
