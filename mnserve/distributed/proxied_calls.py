@@ -115,6 +115,7 @@ class ProxiedCalls:
         handler = self._handlers[name]
         try:
             self._admit(name, proxied)
+            self.guard.check_size(name, data)
             if name == HEALTH_CHECK:
                 self._health.update()  # names of models that were loaded since
             response = await handler.unary_unary(data, proxied)
@@ -132,7 +133,7 @@ class ProxiedCalls:
         Raises:
             StreamEndedError: The stream ends with the status in its context.
         """
-        stream = ProxiedStream(context, requests)
+        stream = ProxiedStream(context, self._sized(requests))
         try:
             try:
                 self._admit(STREAM, stream)
@@ -142,6 +143,11 @@ class ProxiedCalls:
                 yield response
         except grpc.aio.AbortError:
             raise StreamEndedError from None
+
+    async def _sized(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for data in requests:
+            self.guard.check_size(STREAM, data)
+            yield data
 
     def _admit(self, name: str, context: ProxiedContext) -> None:
         """Checks the token of a call, and gives it a place among those in progress."""

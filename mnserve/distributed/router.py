@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -15,7 +16,7 @@ from mnserve.distributed.calls import HEALTH_CHECK, LIST, OWN_STATUS, STREAM
 from mnserve.distributed.guard import Guard
 from mnserve.distributed.ingress import lost_status
 from mnserve.distributed.joined_statistics import join_statistics
-from mnserve.distributed.named_model import NAME_FIELDS, named_model
+from mnserve.distributed.named_model import NAME_FIELDS, first_name, named_model
 from mnserve.distributed.protocol_methods import ProtocolMethods
 from mnserve.distributed.proxied_context import ProxiedContext, ServeContext, Status, StreamEndedError
 from mnserve.distributed.replica_list import list_over_grpc, list_over_http
@@ -24,6 +25,7 @@ from mnserve.errors import RequestError
 from mnserve.failing import ended
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.health import SERVER_SERVICES
+from mnserve.rpc.messages import LargeMessages, Parser
 from mnserve.rpc.servicer import FINAL, FINAL_ASKED
 from mnserve.rpc.streaming import StreamedRequest, answer_in_order
 from mnserve.text.names import listed, printable, shortened
@@ -36,6 +38,15 @@ class _Answer(NamedTuple):
 
     data: bytes
     status: Status | None = None
+
+
+class _Asked(NamedTuple):
+    """A request of a stream, and what its answer takes from it."""
+
+    data: bytes
+    model: str
+    id: str
+    final: bool
 
 
 class Router(ProtocolMethods):
@@ -52,14 +63,20 @@ class Router(ProtocolMethods):
     def __init__(self, models: Mapping[str, Any], settings: RaySettings) -> None:
         self._models = models
         self._guard = Guard(settings)
+        self._parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
 
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
             return await list_over_grpc(self._guard, self.replicas, context)
-        if not await self._may(name, context):
+        proxied = ProxiedContext(context)
+        try:
+            self._guard.check(name, proxied)
+            self._guard.check_size(name, data)
+            answer = await self._answer(name, data, context)
+        except RequestError as error:
+            await ended(proxied, error)
             return b""
-        answer = await self._answer(name, data, context)
         if answer.status is not None:
             context.set_code(grpc.StatusCode[answer.status.code])
             context.set_details(answer.status.details)
@@ -73,18 +90,34 @@ class Router(ProtocolMethods):
         Raises:
             StreamEndedError: The stream ends with the status in its context.
         """
-        if not await self._may(STREAM, context):
-            raise StreamEndedError
+        proxied = ProxiedContext(context)
+        try:
+            self._guard.check(STREAM, proxied)
+            async with aclosing(self._streamed(requests, context)) as responses:
+                async for response in responses:
+                    yield response
+        except RequestError as error:
+            await ended(proxied, error)
+            raise StreamEndedError from None
+
+    async def _streamed(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncGenerator[bytes]:
         answers: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_UNSENT)
 
-        async def answer(data: bytes, streamed: StreamedRequest) -> bytes:
-            found = await self._answer("ModelInfer", data, context)
+        async def read() -> AsyncIterator[_Asked]:
+            async for data in requests:
+                self._guard.check_size(STREAM, data)
+                message = await self._parser.parse(data)
+                final = FINAL_ASKED in message.parameters and message.parameters[FINAL_ASKED].bool_param
+                yield _Asked(data, message.model_name, message.id, final)
+
+        async def answer(asked: _Asked, streamed: StreamedRequest) -> bytes:
+            found = await self._to_model(asked.model, "ModelInfer", asked.data, context)
             streamed.answered(len(found.data))
-            return _streamed(data, found)
+            return _streamed_answer(asked, found)
 
         async def run() -> None:
             try:
-                await answer_in_order(requests, answer, answers.put)
+                await answer_in_order(read(), answer, answers.put)
             finally:
                 await answers.put(None)
 
@@ -113,27 +146,23 @@ class Router(ProtocolMethods):
         of_models = await asyncio.gather(*(handle.reload_all.remote() for handle in self._models.values()))
         return [fault for faults in of_models for fault in faults]
 
-    async def _may(self, name: str, context: ServeContext) -> bool:
-        """Tells if a caller may make a call; the status of one that may not is in its context."""
-        proxied = ProxiedContext(context)
-        try:
-            self._guard.check(name, proxied)
-        except RequestError as error:
-            await ended(proxied, error)
-            return False
-        return True
-
     async def _answer(self, name: str, data: bytes, context: ServeContext) -> _Answer:
         if (of_all := self._of_all(name, data)) is not None:
             return await of_all(name, data, context)
+        if name == "ModelInfer":
+            model = first_name(data)
+            return await self._to_model(model or (await self._parser.parse(data)).model_name, name, data, context)
         if name not in NAME_FIELDS:  # what a server tells of itself, and calls that are refused, are the same at all
             return await self._forward(next(iter(self._models)), name, data, context)
         model = named_model(name, data)
         if name == HEALTH_CHECK and model not in self._models:  # a service that is no model, or one that nobody has
             return await self._forward(next(iter(self._models)), name, data, context)
-        if model is None or model not in self._models:
+        return await self._to_model(model or "", name, data, context)
+
+    async def _to_model(self, model: str, name: str, data: bytes, context: ServeContext) -> _Answer:
+        if model not in self._models:
             known = listed(sorted(self._models))
-            wanted = printable(shortened(model or ""))
+            wanted = printable(shortened(model))
             return _Answer(b"", Status("NOT_FOUND", f"there is no model '{wanted}'; the server has {known}", []))
         return await self._forward(model, name, data, context)
 
@@ -195,14 +224,13 @@ class Router(ProtocolMethods):
         return _Answer(response, status)
 
 
-def _streamed(request: bytes, answer: _Answer) -> bytes:
+def _streamed_answer(asked: _Asked, answer: _Answer) -> bytes:
     """Makes the message of a stream from the answer to one request."""
-    asked = pb.ModelInferRequest.FromString(request)
     if answer.status is not None:
-        response = pb.ModelInferResponse(model_name=asked.model_name, id=asked.id)
+        response = pb.ModelInferResponse(model_name=asked.model, id=asked.id)
         failed = pb.ModelStreamInferResponse(error_message=answer.status.details, infer_response=response)
         return failed.SerializeToString()
     response = pb.ModelInferResponse.FromString(answer.data)
-    if FINAL_ASKED in asked.parameters and asked.parameters[FINAL_ASKED].bool_param:
+    if asked.final:
         response.parameters[FINAL].bool_param = True
     return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()

@@ -160,3 +160,27 @@ async def test_probes_of_a_model_need_no_token(target: Targets, connect: Any) ->
         *(check(health_pb2.HealthCheckRequest(service=name).SerializeToString()) for name in ("", "double"))
     )
     assert [health_pb2.HealthCheckResponse.FromString(answer).status for answer in answers] == [1, 1]
+
+
+async def test_messages_have_the_bounds_of_a_server_of_its_own(target: Targets, connect: Any) -> None:
+    channel = await connect(await target(max_message_bytes=100_000))
+    large = pb.ModelInferRequest(model_name="double", raw_input_contents=[bytes(100_001)]).SerializeToString()
+    code, words = await status_of(channel.unary_unary(f"/{PROTOCOL}/ModelInfer")(large, metadata=GOOD))
+    assert (code, "at most 100000" in words) == ("RESOURCE_EXHAUSTED", True)
+    stream = channel.stream_stream(f"/{PROTOCOL}/ModelStreamInfer")(iter([large]), metadata=GOOD)
+    assert (await status_of(stream.read()))[0] == "RESOURCE_EXHAUSTED"
+    name = pb.ModelReadyRequest(name="a" * 65_536).SerializeToString()
+    assert (await status_of(channel.unary_unary(f"/{PROTOCOL}/ModelReady")(name, metadata=GOOD)))[0] == (
+        "RESOURCE_EXHAUSTED"
+    )
+
+
+@pytest.mark.parametrize("many", [b"\xff\xff", b"\x12\x00" * 70_000 + b"\x2a\x00" * 70_000])
+async def test_what_is_no_request_is_a_fault_of_the_caller(target: Targets, connect: Any, many: bytes) -> None:
+    channel = await connect(await target())
+    assert (await status_of(channel.unary_unary(f"/{PROTOCOL}/ModelInfer")(many, metadata=GOOD)))[0] == (
+        "INVALID_ARGUMENT"
+    )
+    stream = channel.stream_stream(f"/{PROTOCOL}/ModelStreamInfer")(iter([UNKNOWN, many]), metadata=GOOD)
+    assert pb.ModelStreamInferResponse.FromString(await stream.read()).error_message
+    assert (await status_of(stream.read()))[0] == "INVALID_ARGUMENT"
