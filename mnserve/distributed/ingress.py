@@ -20,6 +20,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _PUSHBACK_MS: Final = 250
 """Other replicas are there at once, and the proxy has to hear of the loss, which may take it seconds."""
 _MOST_DOUBLINGS: Final = 3
+_BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 _ATTEMPTS_KEY: Final = "grpc-previous-rpc-attempts"
 """Key of the metadata by which gRPC tells how often it has tried a call before."""
 
@@ -84,6 +85,10 @@ def _translated(handler: Any) -> Handler:
     async def answer(request: bytes, context: Any) -> bytes:
         response: bytes = await handler.unary_unary(request, context)
         _translate(context)
+        if code := _status_code(context):
+            # What is returned would leave as a message before the status, and a client that has begun to receive one
+            # tries a call no more.
+            await context.abort(code, context.details(), tuple(context.trailing_metadata() or ()))
         return response
 
     async def answer_stream(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -99,11 +104,18 @@ def _translated(handler: Any) -> Handler:
     return result
 
 
+def _status_code(context: Any) -> grpc.StatusCode | None:
+    """Returns the status of a call that failed; Ray Serve sets some of them as numbers."""
+    code = context.code()
+    found = code if isinstance(code, grpc.StatusCode) else _BY_NUMBER.get(code or 0, grpc.StatusCode.UNKNOWN)
+    return None if found is grpc.StatusCode.OK else found
+
+
 def _translate(context: Any) -> None:
     trailing = tuple(context.trailing_metadata() or ())
     if any(key == OWN_STATUS for key, _ in trailing):
         context.set_trailing_metadata(tuple(item for item in trailing if item[0] != OWN_STATUS))
-    elif context.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.INTERNAL.value[0]):
+    elif _status_code(context) is grpc.StatusCode.INTERNAL:
         lost = lost_status(context.invocation_metadata() or ())
         context.set_code(grpc.StatusCode.UNAVAILABLE)
         context.set_details(lost.details)

@@ -378,6 +378,16 @@ def test_the_command_runs_an_application_with_tokens_until_a_signal(
     assert cluster.applications() == ["mnserve"]
 
 
+def test_other_ports_than_those_of_the_proxies_are_refused(cluster: RayCluster, repository: Path) -> None:
+    words = [sys.executable, "-m", "mnserve", "ray", str(repository), "--address", cluster.address, "--app", "third"]
+    words += ["--grpc-port", "1", "--list-port", str(cluster.ports["http"]), "--cpus", "0"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert f"give --grpc-port {cluster.ports['grpc']} --list-port {cluster.ports['http']}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert cluster.applications() == ["mnserve"]
+
+
 def test_models_with_replicas_of_their_own(cluster: RayCluster, repository: Path) -> None:
     cluster.deploy(repository=str(repository), separate=True, replicas=1, cpus=0.1, drain_timeout=5.0)
     with grpc.insecure_channel(balanced_target(cluster.proxies), options=BALANCED_OPTIONS) as channel:
