@@ -59,7 +59,8 @@ class Console:
 
     def __init__(self, services: HttpServices) -> None:
         self._services = services
-        self._trials = Trials(services.models, PublishedImages(Path(services.settings.repository)))
+        settings = services.settings
+        self._trials = Trials(services.models, PublishedImages(Path(settings.repository)), settings.max_message_bytes)
 
     def routes(self) -> list[BaseRoute]:
         """Returns the routes, to be mounted at the root."""
