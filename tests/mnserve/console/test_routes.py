@@ -168,6 +168,36 @@ async def test_there_is_no_console_unless_asked_for(
         assert (await server.get(path)).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"{API}/nothing", 404),
+        ("GET", f"{API}/", 404),
+        ("GET", API, 404),
+        ("GET", f"{API}/status/", 404),
+        ("POST", f"{API}/models/double/load/", 404),
+        ("POST", f"{API}/status", 405),
+        ("DELETE", f"{API}/models", 405),
+        ("GET", f"{API}/predict", 405),
+        ("GET", f"{API}/models/double/unload", 405),
+        ("POST", "/console/", 405),
+        ("POST", "/console", 405),
+        ("POST", "/", 405),
+        ("GET", "/console/none", 404),
+    ],
+)
+async def test_every_refusal_is_a_sentence(
+    open_console: OpenConsole, double_model: Callable[..., Path], method: str, path: str, status: int
+) -> None:
+    double_model()
+    console = await open_console()
+    answer = await console.request(method, path, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
+    assert path[:80] in answer.json()["error"]
+    if status == 405 and path != "/console/":
+        assert answer.headers["allow"]
+
+
 @pytest.mark.parametrize("path", ["/", "/console"])
 async def test_the_page_is_found(open_console: OpenConsole, double_model: Callable[..., Path], path: str) -> None:
     double_model()
