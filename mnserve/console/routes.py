@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 from mnserve.console.description import describe, describe_state
 from mnserve.console.neighbor_images import PublishedImages
 from mnserve.console.same_site import SameSite
+from mnserve.console.server_start import start_id
 from mnserve.console.trial import Trials
 from mnserve.console.trial_input import TrialInput
 from mnserve.errors import RequestError
@@ -60,7 +61,7 @@ class Console:
     """
 
     def __init__(self, services: HttpServices) -> None:
-        self._services = services
+        self._services, self._start = services, start_id()
         settings = services.settings
         self._trials = Trials(services.models, PublishedImages(Path(settings.repository)), settings.max_message_bytes)
 
@@ -114,6 +115,7 @@ class Console:
                 "ready": models.ready,
                 "control": self._services.settings.model_control,
                 "may_control": self._may_control(request),
+                "start": self._start,
                 "monotonic": time.monotonic(),
                 "bounds_ns": BOUNDS_NS,
                 "models": [describe_state(state) for state in models.states()],
