@@ -99,3 +99,4 @@ def test_words_of_the_head_stay_whole(server: Any, browser: Chromium) -> None:
             assert browser.evaluate(f"document.querySelector('{part}').getClientRects().length") == 1, part
             height = browser.evaluate(f"document.querySelector('{part}').getBoundingClientRect().height")
             assert height < 30, part
+            assert browser.evaluate(f"document.querySelector('{part}').getBoundingClientRect().width") > 25, part
