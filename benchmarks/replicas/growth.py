@@ -3,9 +3,11 @@
     PYTHONPATH=benchmarks python -m replicas.growth
     PYTHONPATH=benchmarks python -m replicas.growth --slices 10 --rest 900 --json growth.json
 
-An application may have one or two replicas on a cluster of two nodes on this machine. Callers load it through a proxy
-for some slices of --seconds each, and then leave it alone until it has one replica again, or for --rest seconds. Ray
-Serve waits 30 s before it adds a replica, and 600 s before it takes one away. Needs the extra `ray`.
+An application may have one or two replicas on a cluster of two nodes on this machine. Callers load its
+replicas, past the proxies, for some slices of --seconds each, and then leave it alone until it has one replica again,
+or for --rest seconds. Ray Serve waits 30 s before it adds a replica, and 600 s before it takes one away. With --proxy
+callers ask a proxy: where that is slower than the model, calls wait there, and no rows at the replica. Needs the extra
+`ray`.
 """
 
 import argparse
@@ -58,6 +60,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=positive_integer, default=10, help="duration of a slice of load (10)")
     parser.add_argument("--slices", type=positive_integer, default=9, help="slices of load (9)")
     parser.add_argument("--rest", type=float, default=0.0, help="most seconds to watch without load (0)")
+    parser.add_argument("--proxy", action="store_true", help="load a proxy of Ray Serve")
     add_json(parser)
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder, ray_cluster() as cluster:
@@ -85,8 +88,9 @@ def _watch(cluster: RayCluster, arguments: argparse.Namespace) -> Iterator[Seen]
     begin = time.monotonic()
     callers: int = arguments.callers
     for _ in range(arguments.slices):
+        servers = cluster.proxies[:1] if arguments.proxy else cluster.replicas(_APPLICATION)
         measured = measure(
-            balanced_target(cluster.proxies[:1]),
+            balanced_target(servers),
             request_of(1),
             application=_APPLICATION,
             callers=callers,

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from mnserve.client.images import Pixels, decode_image
 from mnserve.console.called_model import ConsoleModel
-from mnserve.console.image_room import check_room
 from mnserve.console.trial_input import ImageFile
 from mnserve.errors import InvalidRequestError, MnServeError, TrainingImagesError
 from mnserve.http.payloads.sent_images import base64_bytes
 from mnserve.predicting.answers import AnswerReader, ClassScores
 from mnserve.predicting.explanations import UNADAPTED, Explanation, Neighbor
 from mnserve.predicting.image_input import ImageInput
+from mnserve.predicting.image_room import check_room
 from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImages
 

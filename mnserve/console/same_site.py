@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 
-from mnserve.access.addresses import is_loopback
 from mnserve.errors import PermissionDeniedError
 from mnserve.http.answers import json_answer
 from mnserve.http.failures import failure
 from mnserve.http.headers import Scope, header_of
+from mnserve.http.origins import check_host
 
 _POLICY: Final = "; ".join(
     (
@@ -88,17 +88,8 @@ class SameSite:
         media_type = (header_of(scope, b"content-type") or "").partition(";")[0].strip().lower()
         if changes and media_type != _JSON:
             raise PermissionDeniedError(f"calls of the console are JSON; send the header Content-Type: {_JSON}")
-        host = header_of(scope, b"host") or ""
-        if self._open_locally and not is_loopback(_without_port(host)):
-            raise PermissionDeniedError(
-                f"the console is called as '{host[:64]}', and this server answers as localhost or 127.0.0.1 alone; use "
-                "one of them, or start it with --token-file, or with another --host"
-            )
+        if self._open_locally:
+            check_host(scope)
         site = header_of(scope, b"sec-fetch-site")
         if not self._tokens and site not in _OWN_SITES and (changes or _API in scope["path"]):
             raise PermissionDeniedError("the call comes from another site; open the console itself")
-
-
-def _without_port(host: str) -> str:
-    name, separator, port = host.rpartition(":")
-    return name if separator and port.isdigit() and (name.endswith("]") or ":" not in name) else host

@@ -27,11 +27,8 @@ def check_origin(scope: Scope, *, local: bool) -> None:
     Raises:
         PermissionDeniedError: It does.
     """
-    if local and not is_loopback(_without_port(host := header_of(scope, b"host") or "localhost")):
-        raise PermissionDeniedError(
-            f"the server is called as '{printable(shortened(host, 64))}', and it answers as localhost or 127.0.0.1 "
-            "alone; use one of them, or start it with --token-file, or with another --host"
-        )
+    if local:
+        check_host(scope)
     if scope["method"] in _SAFE or (origin := header_of(scope, b"origin")) is None:
         return
     asked = header_of(scope, b"host") or ""
@@ -43,6 +40,20 @@ def check_origin(scope: Scope, *, local: bool) -> None:
     if not own:
         raise PermissionDeniedError(
             f"the page '{origin[:80]}' may not call this server; use its own page, or a client that is no browser"
+        )
+
+
+def check_host(scope: Scope) -> None:
+    """Checks that a request calls the server by a name of this machine alone.
+
+    Raises:
+        PermissionDeniedError: It does not.
+    """
+    host = header_of(scope, b"host")
+    if host is not None and not is_loopback(_without_port(host)):  # HTTP/1.0 does without, and no browser does
+        raise PermissionDeniedError(
+            f"the server is called as '{printable(shortened(host, 64))}', and it answers as localhost or 127.0.0.1 "
+            "alone; use one of them, or start it with --token-file, or with another --host"
         )
 
 

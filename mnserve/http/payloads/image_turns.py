@@ -12,10 +12,11 @@ import numpy as np
 
 from mnserve.client.images import Pixels, decode_image
 from mnserve.codec.datatypes import BY_CONFIG_TYPE
-from mnserve.errors import ImageError, ImageModelError, InvalidRequestError, MessageTooLargeError
+from mnserve.errors import ImageError, ImageModelError, InvalidRequestError
 from mnserve.http.payloads.sent_images import SentImages
 from mnserve.models.catalogue import Endpoint
 from mnserve.predicting.image_input import ImageInput
+from mnserve.predicting.image_room import check_room
 from mnserve.protocol import service_pb2 as pb
 
 
@@ -67,17 +68,11 @@ def _decoded(images: SentImages, taken: ImageInput, most: int) -> np.ndarray[Any
     pixels: list[Pixels] = []
     size = 0
     for data, name in zip(images.files, images.names, strict=True):
+        size = check_room(taken, data, name, most, size)
         try:
-            image = decode_image(data, name, taken.size, fit=fit)
+            pixels.append(decode_image(data, name, taken.size, fit=fit))
         except ImageError as error:
             raise InvalidRequestError(str(error)) from None
-        size += image.size * taken.dtype.itemsize
-        if size > most:  # a file of some kilobytes may become hundreds of megabytes
-            raise MessageTooLargeError(
-                f"{name}: the tensor of the images has {size} bytes with it, and a request takes at most {most}; send "
-                "smaller images or fewer, or start the server with a larger --max-message-bytes"
-            )
-        pixels.append(image)
     if len({image.shape for image in pixels}) > 1:
         raise InvalidRequestError("the images have several sizes; send those of one size in one request")
     return taken.encode(pixels)

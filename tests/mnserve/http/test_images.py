@@ -197,4 +197,4 @@ async def test_images_of_a_model_of_any_size_become_no_larger_a_tensor_than_a_re
     for number, size in ((1, (300, 300)), (4, (160, 170)), (2, (6000, 6000))):
         refused = await client.post(INFER, files=[("image", picture(RED, size))] * number)
         assert refused.status_code == 413, refused.text
-        assert "a request takes at most 1048576; send smaller images or fewer" in refused.json()["error"]
+        assert "a request has at most 1,048,576 (--max-message-bytes); scale the image down" in refused.json()["error"]

@@ -16,7 +16,7 @@ from mnserve.errors import MessageTooLargeError
 from mnserve.predicting.image_input import ImageInput
 
 
-def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int) -> None:
+def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int, before: int = 0) -> int:
     """Checks that a request may carry an image, before its pixels are decoded.
 
     Args:
@@ -24,6 +24,10 @@ def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int) ->
         content: The file; one whose head cannot be read passes, and is refused where it is decoded.
         name: Its name, for messages.
         most_bytes: Largest request.
+        before: Bytes of the tensor that the images before this one take.
+
+    Returns:
+        Bytes of the tensor with this image.
 
     Raises:
         MessageTooLargeError: The tensor would be larger.
@@ -32,17 +36,18 @@ def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int) ->
     if height is None or width is None:
         sides = _sides(content)
         if sides is None:
-            return
+            return before
         if height is None and width is None:
             height, width = sides
         else:  # the head does not always say which side is the height: the image may be turned upright
             height, width = height or max(sides), width or max(sides)
-    nbytes = taken.size.channels * height * width * taken.dtype.itemsize
+    nbytes = before + taken.size.channels * height * width * taken.dtype.itemsize
     if nbytes > most_bytes:
         raise MessageTooLargeError(
-            f"the tensor of {width}x{height} pixels (width x height) that the model would get for {name} has "
-            f"{nbytes:,} bytes, and a request has at most {most_bytes:,} (--max-message-bytes); scale the image down"
+            f"the tensor that the model would get has {nbytes:,} bytes with {name}, of {width}x{height} pixels (width "
+            f"x height), and a request has at most {most_bytes:,} (--max-message-bytes); scale the image down"
         )
+    return nbytes
 
 
 def _sides(content: bytes) -> tuple[int, int] | None:
