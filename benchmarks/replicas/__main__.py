@@ -16,24 +16,19 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-import numpy as np
-import onnx
 from common.figures import write_json
 from common.loopback import exempt_loopback
 from common.options import add_json, add_timing, positive_integer, script_parser
-from onnx import TensorProto, helper, numpy_helper
 from rich.console import Console
 
 from mnserve.bench.machine import describe_machine
 from mnserve.bench.server_process import server_process
 from mnserve.client.balancing import balanced_target
-from mnserve.protocol import service_pb2 as pb
 from mntrain.result_table import ResultTable
 from replicas.cluster import ray_cluster
 from replicas.load import Measured, measure
+from replicas.model import request_of, write_model
 
-_WIDTH = 1024
-_MODEL = "layers"
 _SERVE = "mnserve serve"
 _COUNTS = {"one": 1, "two": 2}
 """Application -> its replicas."""
@@ -65,7 +60,7 @@ def main() -> int:
 def _ways(folder: Path, depth: int) -> Iterator[dict[str, tuple[str, str]]]:
     """Start everything; yields for each way the target of gRPC and the application."""
     repository = folder / "repository"
-    _write_model(repository, depth)
+    write_model(repository, depth)
     with (
         server_process(repository, ["--intra-op-threads", "1", "--front-ends", "0"]) as plain,
         ray_cluster() as cluster,
@@ -80,30 +75,10 @@ def _ways(folder: Path, depth: int) -> Iterator[dict[str, tuple[str, str]]]:
         yield ways
 
 
-def _write_model(repository: Path, depth: int) -> None:
-    weights = np.random.default_rng(0).normal(scale=_WIDTH**-0.5, size=(depth, _WIDTH, _WIDTH)).astype(np.float32)
-    shape: list[str | int | None] = ["batch", _WIDTH]
-    names = ["x", *(f"h{layer}" for layer in range(1, depth)), "y"]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", [names[layer], f"w{layer}"], [names[layer + 1]]) for layer in range(depth)],
-        _MODEL,
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(weights[layer], f"w{layer}") for layer in range(depth)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    (repository / _MODEL / "1").mkdir(parents=True)
-    onnx.save(model, str(repository / _MODEL / "1" / "model.onnx"))
-    (repository / _MODEL / "config.pbtxt").write_text(f'name: "{_MODEL}"\nmax_batch_size: 32\n')
-
-
 def _measure(
     ways: dict[str, tuple[str, str]], callers: int, arguments: argparse.Namespace
 ) -> dict[str, list[Measured]]:
-    request = pb.ModelInferRequest(model_name=_MODEL)
-    request.inputs.add(name="x", datatype="FP32", shape=[1, _WIDTH])
-    request.raw_input_contents.append(np.ones(_WIDTH, np.float32).tobytes())
-    message = request.SerializeToString()
+    message = request_of(1)
     measured: dict[str, list[Measured]] = {way: [] for way in ways}
     for _ in range(arguments.rounds):
         for way, (target, application) in ways.items():

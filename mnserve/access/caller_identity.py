@@ -45,7 +45,9 @@ def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str:
     values = [value for key, value in metadata if key == "authorization"]
     if len(values) != 1:
         count = "no" if not values else "more than one"
-        raise UnauthenticatedError(f"the call has {count} token; send the metadata `authorization: Bearer TOKEN` once")
+        raise UnauthenticatedError(
+            f"the call has {count} token; send `authorization: Bearer TOKEN` once, as metadata or header"
+        )
     text = values[0] if isinstance(values[0], str) else ""
     scheme, _, token = text.partition(" ")
     if scheme.lower() != "bearer":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import grpc
 
 from mnserve.access.certificates import read_authorities, read_identity
+from mnserve.access.identity_files import IdentityFiles
 from mnserve.access.settings import SecuritySettings
 from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import StartError
@@ -23,30 +23,28 @@ def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | N
     Raises:
         CredentialsError: A file cannot be used.
     """
-    if security.tls_certificate is None or security.tls_key is None:
+    if (files := IdentityFiles.of(security)) is None:
         return None
-    certificate, key = Path(security.tls_certificate), Path(security.tls_key)
-    clients = None if security.tls_client_ca is None else Path(security.tls_client_ca)
 
     def read() -> grpc.ServerCertificateConfiguration:
-        identity = read_identity(certificate, key)
-        authorities = None if clients is None else read_authorities(clients, "--tls-client-ca")
+        identity = read_identity(files.certificate, files.key)
+        authorities = None if files.clients is None else read_authorities(files.clients, "--tls-client-ca")
         return grpc.ssl_server_certificate_configuration([identity], authorities)
 
-    files = WatchedFiles([certificate, key, *([] if clients is None else [clients])], read)
+    watched = WatchedFiles(files.all, read)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
         """Returns new certificates, or None where they are unchanged. gRPC calls this in threads of its own."""
         try:
-            return files.content if files.refresh() else None
+            return watched.content if watched.refresh() else None
         except Exception:  # noqa: BLE001 (gRPC would refuse the connection)
             _log.exception("looking for new certificates failed; the old ones stay in force")
             return None
 
     return grpc.dynamic_ssl_server_credentials(
-        files.content,
+        watched.content,
         fetch,  # type: ignore[arg-type]  # the stubs lack None
-        require_client_authentication=clients is not None,
+        require_client_authentication=files.clients is not None,
     )
 
 

@@ -10,19 +10,23 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import grpc
 
 from mnserve.client.balancing import BALANCED_OPTIONS, balanced_target
-from mnserve.errors import ServerUnreachableError
+from mnserve.errors import ClientError, RequestRefusedError, ServerUnreachableError
 
 _LIST: Final = "/mnserve.Replicas/ListReplicas"
 _LIST_SECONDS: Final = 5.0
+_TOKEN_CODES: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _SHORTEST_WAIT: Final = 0.5
 """Shortest time between two looks at the list."""
 _CLOSING_SECONDS: Final = 60.0
 """Time for the calls on a channel that another one has replaced."""
+
+Connect: TypeAlias = Callable[[str, Sequence[tuple[str, Any]]], grpc.Channel]
+"""Opens a channel from its target and options."""
 
 
 def list_replicas(channel: grpc.Channel, metadata: Sequence[tuple[str, str]] = ()) -> list[str]:
@@ -30,12 +34,14 @@ def list_replicas(channel: grpc.Channel, metadata: Sequence[tuple[str, str]] = (
 
     Args:
         channel: Channel to a proxy of Ray Serve.
-        metadata: Metadata of the call, such as a token.
+        metadata: Metadata of the call: ``("authorization", "Bearer TOKEN")`` where the replicas have a file of tokens,
+            ``("application", NAME)`` where there are several applications.
 
     Returns:
         URLs of those that take calls.
 
     Raises:
+        RequestRefusedError: The replicas want a token, or another one.
         ServerUnreachableError: No proxy answers, or no replica takes calls of its own.
     """
     try:
@@ -43,7 +49,17 @@ def list_replicas(channel: grpc.Channel, metadata: Sequence[tuple[str, str]] = (
         data: bytes = call(b"", timeout=_LIST_SECONDS, metadata=tuple(metadata))
         urls = [replica["grpc"] for replica in json.loads(data)["replicas"] if replica.get("grpc")]
     except grpc.RpcError as error:
-        details = cast("grpc.Call", error).details()  # the error of a call is the call itself
+        ended = cast("grpc.Call", error)  # the error of a call is the call itself
+        details = ended.details()
+        if ended.code() in _TOKEN_CODES:
+            raise RequestRefusedError(
+                f"the list of replicas needs a token ({details}); give metadata=[('authorization', 'Bearer TOKEN')]"
+            ) from error
+        if ended.code() is grpc.StatusCode.NOT_FOUND:
+            raise ServerUnreachableError(
+                f"the proxy does not know whose replicas to list ({details}); give metadata=[('application', NAME)], "
+                "the --app of `mnserve ray`"
+            ) from error
         raise ServerUnreachableError(
             f"the list of replicas is not to be had ({details}); give the gRPC address of a proxy of `mnserve ray`"
         ) from error
@@ -60,9 +76,12 @@ class ReplicaChannel(grpc.Channel):
         refresh_seconds: Time between two looks at the list while all goes well.
         connect: Opens a channel from its target and options; None opens a plain one. Replicas with TLS need one with
             the authorities of their certificates.
-        metadata: Metadata of the calls that ask for the list, such as a token.
+        connect_proxies: The same for the proxies, which encrypt on a cluster with ``RAY_USE_TLS=1``.
+        metadata: Metadata of the calls that ask for the list, such as a token; see :func:`list_replicas`. Calls to the
+            replicas bring their own.
 
     Raises:
+        RequestRefusedError: The replicas want a token, or another one.
         ServerUnreachableError: No proxy answers, or no replica takes calls of its own.
     """
 
@@ -71,13 +90,14 @@ class ReplicaChannel(grpc.Channel):
         proxies: Sequence[str],
         *,
         refresh_seconds: float = 10.0,
-        connect: Callable[[str, Sequence[tuple[str, Any]]], grpc.Channel] | None = None,
+        connect: Connect | None = None,
+        connect_proxies: Connect | None = None,
         metadata: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._refresh_seconds = refresh_seconds
-        self._connect = connect or (lambda target, options: grpc.insecure_channel(target, options=options))
+        self._connect = connect or _plain
         self._metadata = tuple(metadata)
-        self._proxies = grpc.insecure_channel(balanced_target(proxies), options=BALANCED_OPTIONS)
+        self._proxies = (connect_proxies or _plain)(balanced_target(proxies), BALANCED_OPTIONS)
         self._urls: list[str] = []
         self._channel = self._proxies
         self._replaced: list[tuple[float, grpc.Channel]] = []
@@ -85,7 +105,7 @@ class ReplicaChannel(grpc.Channel):
         self._closed = False
         try:
             self._follow(list_replicas(self._proxies, self._metadata))
-        except ServerUnreachableError:
+        except ClientError:
             self._proxies.close()
             raise
         self._follower = threading.Thread(target=self._run, name="replica-list", daemon=True)
@@ -111,6 +131,8 @@ class ReplicaChannel(grpc.Channel):
                 self._follow(list_replicas(self._proxies, self._metadata))
             except ServerUnreachableError:
                 self._wake.set()  # the replicas that are known stay; ask again soon
+            except RequestRefusedError:
+                pass  # the token was taken away: the replicas that are known stay, and tell callers why
             while self._replaced and self._replaced[0][0] < time.monotonic():
                 self._replaced.pop(0)[1].close()
             time.sleep(_SHORTEST_WAIT)
@@ -165,6 +187,10 @@ class ReplicaChannel(grpc.Channel):
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def _plain(target: str, options: Sequence[tuple[str, Any]]) -> grpc.Channel:
+    return grpc.insecure_channel(target, options=options)
 
 
 class _Method:

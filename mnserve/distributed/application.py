@@ -16,9 +16,12 @@ from mnserve.distributed.runtime import serve
 from mnserve.distributed.settings import ClusterSettings, RaySettings
 from mnserve.errors import SettingsError, StartError
 from mnserve.repository.listing import list_models
+from mnserve.text.names import listed, printable
 
 INGRESS: Final = "mnserve"
 """Name of the deployment that has the calls from the proxies, and with the models together all of them."""
+_SEPARATOR: Final = "#"
+"""Stands between the parts of a name in Ray Serve."""
 _NO_LIMIT: Final = 65_536
 """Most calls of a replica in Ray Serve's count, where ours has no limit."""
 _WAIT_LOOP_SECONDS: Final = 0.2
@@ -56,7 +59,7 @@ def application(settings: RaySettings) -> Any:
         ray_actor_options={"num_cpus": _ROUTER_CPUS},
         graceful_shutdown_wait_loop_s=_WAIT_LOOP_SECONDS,
     )(Router)
-    return router.bind(models)
+    return router.bind(models, settings)
 
 
 def options_of(settings: RaySettings) -> str:
@@ -79,6 +82,11 @@ def _names(settings: RaySettings) -> Sequence[str]:
     if INGRESS in names:
         raise SettingsError(
             f"--separate names a deployment after each model, and '{INGRESS}' is that of the calls; rename the model"
+        )
+    if odd := [name for name in names if _SEPARATOR in name]:
+        raise SettingsError(
+            f"--separate names a deployment after each model, and Ray takes none with '{_SEPARATOR}'; rename "
+            f"{listed([printable(name) for name in odd])}"
         )
     return names
 

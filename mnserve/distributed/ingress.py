@@ -6,7 +6,7 @@ replica that has died as INTERNAL, which a client does not try again. Here that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -18,13 +18,26 @@ from mnserve.status import PUSHBACK_KEY
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PUSHBACK_MS: Final = 250
-"""Other replicas are there at once, and the proxy has to hear of the loss."""
-LOST_STATUS: Final = Status(
-    code=grpc.StatusCode.UNAVAILABLE.name,
-    details="the replica that had the request has ended, or cannot be reached; try again, another one takes it",
-    trailing=[(PUSHBACK_KEY, str(_PUSHBACK_MS))],
-)
-"""Status of a call whose replica has gone."""
+"""Other replicas are there at once, and the proxy has to hear of the loss, which may take it seconds."""
+_MOST_DOUBLINGS: Final = 3
+_BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
+_ATTEMPTS_KEY: Final = "grpc-previous-rpc-attempts"
+"""Key of the metadata by which gRPC tells how often it has tried a call before."""
+
+
+def lost_status(metadata: Iterable[tuple[str, str | bytes]]) -> Status:
+    """Returns the status of a call whose replica has gone: each further attempt is to wait twice as long.
+
+    Args:
+        metadata: What the caller sent with the call.
+    """
+    before = next((value for key, value in metadata if key == _ATTEMPTS_KEY), "0")
+    doublings = min(int(before), _MOST_DOUBLINGS) if before in ("1", "2", "3", "4") else 0
+    return Status(
+        code=grpc.StatusCode.UNAVAILABLE.name,
+        details="the replica that had the request has ended, or cannot be reached; try again, another one takes it",
+        trailing=[(PUSHBACK_KEY, str(_PUSHBACK_MS << doublings))],
+    )
 
 
 def add_to_server(_servicer: object, server: Any) -> None:
@@ -72,6 +85,10 @@ def _translated(handler: Any) -> Handler:
     async def answer(request: bytes, context: Any) -> bytes:
         response: bytes = await handler.unary_unary(request, context)
         _translate(context)
+        if code := _status_code(context):
+            # What is returned would leave as a message before the status, and a client that has begun to receive one
+            # tries a call no more.
+            await context.abort(code, context.details(), tuple(context.trailing_metadata() or ()))
         return response
 
     async def answer_stream(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -87,11 +104,19 @@ def _translated(handler: Any) -> Handler:
     return result
 
 
+def _status_code(context: Any) -> grpc.StatusCode | None:
+    """Returns the status of a call that failed; Ray Serve sets some of them as numbers."""
+    code = context.code()
+    found = code if isinstance(code, grpc.StatusCode) else _BY_NUMBER.get(code or 0, grpc.StatusCode.UNKNOWN)
+    return None if found is grpc.StatusCode.OK else found
+
+
 def _translate(context: Any) -> None:
     trailing = tuple(context.trailing_metadata() or ())
     if any(key == OWN_STATUS for key, _ in trailing):
         context.set_trailing_metadata(tuple(item for item in trailing if item[0] != OWN_STATUS))
-    elif context.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.INTERNAL.value[0]):
+    elif _status_code(context) is grpc.StatusCode.INTERNAL:
+        lost = lost_status(context.invocation_metadata() or ())
         context.set_code(grpc.StatusCode.UNAVAILABLE)
-        context.set_details(LOST_STATUS.details)
-        context.set_trailing_metadata((*trailing, *LOST_STATUS.trailing))
+        context.set_details(lost.details)
+        context.set_trailing_metadata((*trailing, *lost.trailing))

@@ -21,28 +21,32 @@ NAME_FIELDS: Final[Mapping[str, tuple[Any, str]]] = MappingProxyType(
         "ModelMetadata": (pb.ModelMetadataRequest, "name"),
         "ModelConfig": (pb.ModelConfigRequest, "name"),
         "ModelStatistics": (pb.ModelStatisticsRequest, "name"),
-        "ModelInfer": (pb.ModelInferRequest, "model_name"),
         HEALTH_CHECK: (health_pb2.HealthCheckRequest, "service"),
     }
 )
 """Call -> its message, and the field of it that names the model."""
 
 
+def first_name(data: bytes) -> str | None:
+    """Reads the name of a model where a request of inference begins with it; None where it has to be parsed."""
+    if len(data) < 2 or data[0] != _FIRST_FIELD or data[1] >= 0x80 or len(data) < 2 + data[1]:
+        return None
+    try:
+        return data[2 : 2 + data[1]].decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def named_model(call: str, data: bytes) -> str | None:
     """Reads the name of a model from a message.
 
     Args:
-        call: Name of the call.
+        call: Name of the call, which brings no tensors.
         data: Its message.
 
     Returns:
         The name; None where the message is none, or names nothing.
     """
-    if len(data) >= 2 and data[0] == _FIRST_FIELD and data[1] < 0x80 and call == "ModelInfer":
-        try:
-            return data[2 : 2 + data[1]].decode()
-        except UnicodeDecodeError:
-            return None
     message, field = NAME_FIELDS[call]
     try:
         name: str = getattr(message.FromString(data), field)

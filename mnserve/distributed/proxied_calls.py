@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import grpc
 
-from mnserve.access.authorization import Authorization
 from mnserve.access.call_limits import CallLimits
-from mnserve.distributed.calls import HEALTH, HEALTH_CHECK, PROTOCOL, STREAM
+from mnserve.distributed.calls import HEALTH_CHECK, STREAM
+from mnserve.distributed.guard import Guard
 from mnserve.distributed.proxied_context import ProxiedContext, ProxiedStream, ServeContext, StreamEndedError
 from mnserve.errors import MnServeError
 from mnserve.failing import ended, fail
@@ -87,15 +86,13 @@ class ProxiedCalls:
         servicer: Answers the calls of the protocol.
         health: Answers health checks.
         limits: Bounds of the calls in progress, shared with the port of the replica.
-        token_file: File of the tokens that calls need; None for no tokens.
-
-    Raises:
-        CredentialsError: The file of tokens cannot be used.
+        guard: Checks the tokens of calls.
     """
 
-    def __init__(self, servicer: Servicer, health: Health, limits: CallLimits, token_file: str | None = None) -> None:
+    def __init__(self, servicer: Servicer, health: Health, limits: CallLimits, guard: Guard) -> None:
         self._limits, self._health = limits, health
-        self._tokens = None if token_file is None else Authorization(Path(token_file))
+        self.guard = guard
+        """Checks the tokens of calls."""
         registered: dict[str, Handler] = {}
         collector = _Collector(registered)
         add_GRPCInferenceServiceServicer_to_server(servicer, collector)
@@ -118,6 +115,7 @@ class ProxiedCalls:
         handler = self._handlers[name]
         try:
             self._admit(name, proxied)
+            self.guard.check_size(name, data)
             if name == HEALTH_CHECK:
                 self._health.update()  # names of models that were loaded since
             response = await handler.unary_unary(data, proxied)
@@ -135,7 +133,7 @@ class ProxiedCalls:
         Raises:
             StreamEndedError: The stream ends with the status in its context.
         """
-        stream = ProxiedStream(context, requests)
+        stream = ProxiedStream(context, self._sized(requests))
         try:
             try:
                 self._admit(STREAM, stream)
@@ -146,15 +144,14 @@ class ProxiedCalls:
         except grpc.aio.AbortError:
             raise StreamEndedError from None
 
+    async def _sized(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for data in requests:
+            self.guard.check_size(STREAM, data)
+            yield data
+
     def _admit(self, name: str, context: ProxiedContext) -> None:
         """Checks the token of a call, and gives it a place among those in progress."""
-        if self._tokens is not None:
-            service = HEALTH if name == HEALTH_CHECK else PROTOCOL
-            try:
-                self._tokens.check(f"/{service}/{name}", context.invocation_metadata())
-            except MnServeError:
-                self._limits.refused.count("TOKEN")
-                raise
+        self.guard.check(name, context)
         if name in ("ModelInfer", STREAM):
             calls, task = self._limits.inference, asyncio.current_task()
             if not calls.has_room():

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from mnserve.distributed.calls import LIST
+from mnserve.distributed.guard import Guard
 from mnserve.distributed.joined_statistics import join_statistics
 from mnserve.distributed.protocol_methods import ProtocolMethods
 from mnserve.distributed.proxied_calls import ProxiedCalls, ProxiedOptions, ProxiedServicer
-from mnserve.distributed.proxied_context import ForwardedContext, ProxiedContext, ServeContext, Status
+from mnserve.distributed.proxied_context import ForwardedContext, ServeContext, Status
 from mnserve.distributed.reloading import reload_models
+from mnserve.distributed.replica_list import list_over_grpc, list_over_http
 from mnserve.distributed.runtime import ray, serve
 from mnserve.distributed.scaling import QUEUED_ROWS
 from mnserve.distributed.settings import RaySettings
 from mnserve.errors import MnServeError, ModelNotReadyError, StartError, UnavailableError
-from mnserve.failing import ended
 from mnserve.observability.logs import configure
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.health import Health
@@ -94,7 +97,7 @@ class Replica(ProtocolMethods):
             ProxiedServicer(server.models, settings.max_message_bytes, offered, self._gather),
             Health(server.models),
             server.limits,
-            settings.security.token_file,
+            Guard(settings, server.limits.refused),
         )
         self._server = server
         _log.info("replica %s serves on %s", serve.get_replica_context().replica_id.unique_id, self._addresses.grpc)
@@ -127,11 +130,7 @@ class Replica(ProtocolMethods):
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
-            try:
-                return json.dumps({"replicas": await self.replicas()}).encode()
-            except MnServeError as error:
-                await ended(ProxiedContext(context), error)
-                return b""
+            return await list_over_grpc(self._running.guard, self.replicas, context)
         return await self._running.answer(name, data, context)
 
     async def answer_stream(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncIterator[bytes]:
@@ -157,9 +156,9 @@ class Replica(ProtocolMethods):
         response = await self._running.answer(name, data, context)
         return response, context.status
 
-    async def __call__(self, _request: Any) -> Any:
+    async def __call__(self, request: Request) -> Response:
         """Lists the replicas over HTTP, too."""
-        return {"replicas": await self.replicas()}
+        return await list_over_http(self._running.guard, self.replicas, request)
 
     async def replicas(self) -> list[dict[str, Any]]:
         """Lists the replicas of this deployment with their addresses."""

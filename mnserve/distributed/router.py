@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2
+from starlette.requests import Request
+from starlette.responses import Response
 
-from mnserve.distributed.calls import HEALTH_CHECK, LIST, OWN_STATUS
-from mnserve.distributed.ingress import LOST_STATUS
+from mnserve.distributed.calls import HEALTH_CHECK, LIST, OWN_STATUS, STREAM
+from mnserve.distributed.guard import Guard
+from mnserve.distributed.ingress import lost_status
 from mnserve.distributed.joined_statistics import join_statistics
-from mnserve.distributed.named_model import NAME_FIELDS, named_model
+from mnserve.distributed.named_model import NAME_FIELDS, first_name, named_model
 from mnserve.distributed.protocol_methods import ProtocolMethods
-from mnserve.distributed.proxied_context import ServeContext, Status
+from mnserve.distributed.proxied_context import ProxiedContext, ServeContext, Status, StreamEndedError
+from mnserve.distributed.replica_list import list_over_grpc, list_over_http
+from mnserve.distributed.settings import RaySettings
+from mnserve.errors import RequestError
+from mnserve.failing import ended
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.health import SERVER_SERVICES
+from mnserve.rpc.messages import LargeMessages, Parser
 from mnserve.rpc.servicer import FINAL, FINAL_ASKED
 from mnserve.rpc.streaming import StreamedRequest, answer_in_order
 from mnserve.text.names import listed, printable, shortened
@@ -32,21 +40,43 @@ class _Answer(NamedTuple):
     status: Status | None = None
 
 
+class _Asked(NamedTuple):
+    """A request of a stream, and what its answer takes from it."""
+
+    data: bytes
+    model: str
+    id: str
+    final: bool
+
+
 class Router(ProtocolMethods):
     """Hands calls over to the deployments of the models.
 
     Args:
         models: Name of a model -> handle of its deployment.
+        settings: Settings of the command line.
+
+    Raises:
+        CredentialsError: The file of tokens cannot be used.
     """
 
-    def __init__(self, models: Mapping[str, Any]) -> None:
+    def __init__(self, models: Mapping[str, Any], settings: RaySettings) -> None:
         self._models = models
+        self._guard = Guard(settings)
+        self._parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
 
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
-            return json.dumps({"replicas": await self.replicas()}).encode()
-        answer = await self._answer(name, data, context)
+            return await list_over_grpc(self._guard, self.replicas, context)
+        proxied = ProxiedContext(context)
+        try:
+            self._guard.check(name, proxied)
+            self._guard.check_size(name, data)
+            answer = await self._answer(name, data, context)
+        except RequestError as error:
+            await ended(proxied, error)
+            return b""
         if answer.status is not None:
             context.set_code(grpc.StatusCode[answer.status.code])
             context.set_details(answer.status.details)
@@ -55,17 +85,39 @@ class Router(ProtocolMethods):
         return answer.data
 
     async def answer_stream(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncIterator[bytes]:
-        """See :meth:`ProtocolMethods.answer_stream`; models may change from one request to the next."""
+        """See :meth:`ProtocolMethods.answer_stream`; models may change from one request to the next.
+
+        Raises:
+            StreamEndedError: The stream ends with the status in its context.
+        """
+        proxied = ProxiedContext(context)
+        try:
+            self._guard.check(STREAM, proxied)
+            async with aclosing(self._streamed(requests, context)) as responses:
+                async for response in responses:
+                    yield response
+        except RequestError as error:
+            await ended(proxied, error)
+            raise StreamEndedError from None
+
+    async def _streamed(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncGenerator[bytes]:
         answers: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_UNSENT)
 
-        async def answer(data: bytes, streamed: StreamedRequest) -> bytes:
-            found = await self._answer("ModelInfer", data, context)
+        async def read() -> AsyncIterator[_Asked]:
+            async for data in requests:
+                self._guard.check_size(STREAM, data)
+                message = await self._parser.parse(data)
+                final = FINAL_ASKED in message.parameters and message.parameters[FINAL_ASKED].bool_param
+                yield _Asked(data, message.model_name, message.id, final)
+
+        async def answer(asked: _Asked, streamed: StreamedRequest) -> bytes:
+            found = await self._to_model(asked.model, "ModelInfer", asked.data, context)
             streamed.answered(len(found.data))
-            return _streamed(data, found)
+            return _streamed_answer(asked, found)
 
         async def run() -> None:
             try:
-                await answer_in_order(requests, answer, answers.put)
+                await answer_in_order(read(), answer, answers.put)
             finally:
                 await answers.put(None)
 
@@ -78,9 +130,9 @@ class Router(ProtocolMethods):
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    async def __call__(self, _request: Any) -> Any:
+    async def __call__(self, request: Request) -> Response:
         """Lists the replicas over HTTP, too."""
-        return {"replicas": await self.replicas()}
+        return await list_over_http(self._guard, self.replicas, request)
 
     async def replicas(self) -> list[dict[str, Any]]:
         """Lists the replicas of all models with their addresses."""
@@ -97,14 +149,20 @@ class Router(ProtocolMethods):
     async def _answer(self, name: str, data: bytes, context: ServeContext) -> _Answer:
         if (of_all := self._of_all(name, data)) is not None:
             return await of_all(name, data, context)
+        if name == "ModelInfer":
+            model = first_name(data)
+            return await self._to_model(model or (await self._parser.parse(data)).model_name, name, data, context)
         if name not in NAME_FIELDS:  # what a server tells of itself, and calls that are refused, are the same at all
             return await self._forward(next(iter(self._models)), name, data, context)
         model = named_model(name, data)
         if name == HEALTH_CHECK and model not in self._models:  # a service that is no model, or one that nobody has
             return await self._forward(next(iter(self._models)), name, data, context)
-        if model is None or model not in self._models:
+        return await self._to_model(model or "", name, data, context)
+
+    async def _to_model(self, model: str, name: str, data: bytes, context: ServeContext) -> _Answer:
+        if model not in self._models:
             known = listed(sorted(self._models))
-            wanted = printable(shortened(model or ""))
+            wanted = printable(shortened(model))
             return _Answer(b"", Status("NOT_FOUND", f"there is no model '{wanted}'; the server has {known}", []))
         return await self._forward(model, name, data, context)
 
@@ -162,18 +220,17 @@ class Router(ProtocolMethods):
         try:
             response, status = await self._models[model].forward.remote(name, data, metadata, peer)
         except Exception:  # noqa: BLE001 (whatever Ray raises where a replica ends or cannot be reached)
-            return _Answer(b"", LOST_STATUS)
+            return _Answer(b"", lost_status(metadata))
         return _Answer(response, status)
 
 
-def _streamed(request: bytes, answer: _Answer) -> bytes:
+def _streamed_answer(asked: _Asked, answer: _Answer) -> bytes:
     """Makes the message of a stream from the answer to one request."""
-    asked = pb.ModelInferRequest.FromString(request)
     if answer.status is not None:
-        response = pb.ModelInferResponse(model_name=asked.model_name, id=asked.id)
+        response = pb.ModelInferResponse(model_name=asked.model, id=asked.id)
         failed = pb.ModelStreamInferResponse(error_message=answer.status.details, infer_response=response)
         return failed.SerializeToString()
     response = pb.ModelInferResponse.FromString(answer.data)
-    if FINAL_ASKED in asked.parameters and asked.parameters[FINAL_ASKED].bool_param:
+    if asked.final:
         response.parameters[FINAL].bool_param = True
     return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+from importlib import import_module
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -85,6 +86,7 @@ def _start(settings: RaySettings, target: Any) -> None:
             "enable_reflection": False,  # it would describe what is in protobuf's default pool, and ours is in another
         },
     )
+    _check_proxies(settings)
     try:
         serve.run(target, name=cluster.app, route_prefix=f"/{cluster.app}")
     except (RuntimeError, ValueError) as error:
@@ -93,12 +95,35 @@ def _start(settings: RaySettings, target: Any) -> None:
         raise StartError(f"the application '{cluster.app}' does not start: {reason}") from error
 
 
+def _check_proxies(settings: RaySettings) -> None:
+    """Checks that the proxies are as asked for: Ray Serve keeps those that were started before with other options.
+
+    Raises:
+        StartError: They have other ports, or do not know the protocol.
+    """
+    details = import_module("ray.serve.context")._get_global_client().get_serve_details()
+    grpc, http = details["grpc_options"], details["http_options"]
+    remedy = "or end it for all applications with `serve shutdown`, and run this command again"
+    if SERVICER not in grpc["grpc_servicer_functions"]:
+        raise StartError(
+            "Ray Serve runs on this cluster already, and its proxies do not know the protocol; start it with "
+            f"grpc_servicer_functions: [{SERVICER}], {remedy}"
+        )
+    if (grpc["port"], http["port"]) != (settings.grpc_port, settings.cluster.list_port):
+        raise StartError(
+            "Ray Serve runs on this cluster already, and its proxies keep their ports; give "
+            f"--grpc-port {grpc['port']} --list-port {http['port']}, {remedy}"
+        )
+
+
 def _reload(settings: RaySettings) -> bool:
     """Has the running application load its models again; False where it has other options.
 
     Raises:
         LoadFailedError: Models were not loaded again, and are served as before.
+        StartError: The proxies are others than those that the settings ask for.
     """
+    _check_proxies(settings)
     app = settings.cluster.app
     handle = serve.get_deployment_handle(INGRESS, app)
     replicas = handle.replicas.remote().result(timeout_s=_LIST_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from mnserve.settings import OFF, ServeSettings
 
 NODE_HOST: Final = "node"
 """Host that means the address by which a cluster knows the machine of a replica."""
+_APP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names that are the same in metadata of gRPC, in a path of HTTP and in the names of Ray's actors."""
 _MAX_REPLICAS: Final = 10_000
 
 
@@ -33,8 +36,10 @@ class ClusterSettings:
     """Leave the application running on the cluster, and return once it is ready."""
 
     def __post_init__(self) -> None:
-        if not self.app or not self.app.isprintable():
-            raise SettingsError(f"--app is {self.app[:80]!r}; it must have printable characters")
+        if not _APP.fullmatch(self.app):
+            raise SettingsError(
+                f"--app is {self.app[:80]!r}; it must have 1 to 64 of A-Z a-z 0-9 . _ - and no sign in front"
+            )
         if not 1 <= self.list_port <= 65_535:
             raise SettingsError(f"--list-port is {self.list_port}; it must be from 1 to 65535")
         if self.detach and not self.address:

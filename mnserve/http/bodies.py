@@ -8,7 +8,7 @@ from typing import Any, Final
 from mnserve.errors import InvalidRequestError, MessageTooLargeError
 from mnserve.http.body_memory import HeldBody
 from mnserve.http.context import HttpContext
-from mnserve.http.errors import ClientLeftError, NoRoomError, SlowBodyError
+from mnserve.http.errors import BodyMemoryError, ClientLeftError, SlowBodyError
 
 SMALL_BYTES: Final = 65_536
 """Largest body of a call that brings no tensors."""
@@ -29,7 +29,7 @@ async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBod
         InvalidRequestError: The length that the client tells is no number.
         MessageTooLargeError: The body is larger than ``most``; the rest of it is not read.
         SlowBodyError: The body does not arrive in time.
-        NoRoomError: There is no memory for it.
+        BodyMemoryError: There is no memory for it.
         ClientLeftError: The client is gone.
     """
     told = context.header(b"content-length")
@@ -40,7 +40,7 @@ async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBod
     last = loop.time() + _SECONDS
     try:
         async with asyncio.timeout(_IDLE_SECONDS) as limit:
-            with held.memory.arriving(limit):
+            with held.arriving(limit):
                 while True:
                     message = await receive()
                     limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
@@ -51,7 +51,7 @@ async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBod
                     if size > most:
                         raise _too_large(size, most)
                     if not held.grow(len(part)):
-                        raise NoRoomError
+                        raise BodyMemoryError
                     parts.append(part)
                     if not message.get("more_body", False):
                         return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ class BodyMemory:
         """Held while a body is decompressed: many at a time would take each other's memory, and none become whole."""
         self._refused = refused
         self._lock = threading.Lock()
-        self._arriving: dict[asyncio.Timeout, float] = {}
+        self.arriving: dict[HeldBody, tuple[float, asyncio.Timeout]] = {}
+        """Body that is not whole yet -> the monotonic time at which it began, and the time that it has."""
 
     def add(self, nbytes: int) -> bool:
         """Holds so many bytes more, or fewer where they are negative; called in any thread.
@@ -51,22 +53,13 @@ class BodyMemory:
             self.held += nbytes
             return True
 
-    @contextmanager
-    def arriving(self, limit: asyncio.Timeout) -> Iterator[None]:
-        """Notes that a body arrives, within a time that may be cut short."""
-        self._arriving[limit] = time.monotonic()
-        try:
-            yield
-        finally:
-            self._arriving.pop(limit, None)
-
     def refusal(self) -> TooManyCallsError:
         """Counts a body for which there is no room, ends the slowest one that arrives, and returns the error."""
         self._refused.count("PLACES")
-        slowest = min(self._arriving, key=self._arriving.__getitem__, default=None)
-        if slowest is not None and time.monotonic() - self._arriving[slowest] > _PATIENCE:
-            del self._arriving[slowest]
-            slowest.reschedule(asyncio.get_running_loop().time())
+        large = [times for body, times in self.arriving.items() if body.counted]
+        began, limit = min(large, key=lambda times: times[0], default=(math.inf, None))
+        if limit is not None and time.monotonic() - began > _PATIENCE and not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time())
         return TooManyCallsError(
             f"bodies of requests hold {self.held} bytes, and together they may hold {self.most}; try again later, or "
             "start the server with a larger --max-queue-bytes"
@@ -83,7 +76,9 @@ class HeldBody:
     def __init__(self, memory: BodyMemory) -> None:
         self.memory = memory
         """Memory of all bodies."""
-        self._size = self._held = 0
+        self._size = 0
+        self.counted = 0
+        """Its bytes that count."""
         self._lock = threading.Lock()
         self._ended = False
 
@@ -95,7 +90,16 @@ class HeldBody:
     ) -> None:
         with self._lock:  # a thread may still decompress what nobody waits for any more
             self._ended = True
-            self.memory.add(-self._held)
+            self.memory.add(-self.counted)
+
+    @contextmanager
+    def arriving(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Notes that the body arrives, within a time that may be cut short."""
+        self.memory.arriving[self] = time.monotonic(), limit
+        try:
+            yield
+        finally:
+            del self.memory.arriving[self]
 
     def grow(self, nbytes: int) -> bool:
         """Takes so many bytes more; called in any thread.
@@ -104,9 +108,9 @@ class HeldBody:
             False where there is no room for them.
         """
         with self._lock:
-            missing = max(0, self._size + nbytes - FREE_BYTES) - self._held
+            missing = max(0, self._size + nbytes - FREE_BYTES) - self.counted
             if self._ended or not self.memory.add(missing):
                 return False
             self._size += nbytes
-            self._held += missing
+            self.counted += missing
             return True

@@ -18,7 +18,7 @@ from mnserve.http.bodies import SMALL_BYTES, read_body
 from mnserve.http.body_memory import HeldBody
 from mnserve.http.compression import compressed, decompressed
 from mnserve.http.context import HttpContext
-from mnserve.http.errors import ClientLeftError, NoRoomError
+from mnserve.http.errors import BodyMemoryError, ClientLeftError
 from mnserve.http.failures import failure
 from mnserve.http.headers import Scope
 from mnserve.http.origins import check_origin
@@ -158,7 +158,7 @@ class Call:
                 if (encoding := context.header(b"content-encoding")) is not None:
                     async with held.memory.unpacking:
                         body = await asyncio.to_thread(decompressed, body, encoding, self._most, held.grow)
-            except NoRoomError:
+            except BodyMemoryError:
                 raise held.memory.refusal() from None
             return await self._answer_to(body, scope, receive, context)
 

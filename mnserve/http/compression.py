@@ -9,7 +9,7 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
 from mnserve.http.answers import BINARY, HttpAnswer
-from mnserve.http.errors import NoRoomError
+from mnserve.http.errors import BodyMemoryError
 from mnserve.http.headers import Scope, header_of
 
 _LEAST: Final = 1024
@@ -19,6 +19,8 @@ _PIECE: Final = 2**14
 """Bytes of a body that are decompressed at a time."""
 _STEP: Final = 2**20
 """Most bytes that come of them at a time: deflate makes up to a thousand of one."""
+_MAX_MEMBERS: Final = 1024
+_AGAIN: Final = "compress it again, or send it as it is"
 _WINDOWS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
@@ -32,7 +34,7 @@ def decompressed(body: bytes, encoding: str, most: int, grow: Callable[[int], bo
         grow: Takes memory for so many bytes more; False where there is none.
 
     Raises:
-        NoRoomError: There is no memory for it.
+        BodyMemoryError: There is no memory for it.
         UnsupportedError: The encoding is another one.
         InvalidRequestError: The body is damaged.
         MessageTooLargeError: The body is larger than ``most``.
@@ -42,10 +44,9 @@ def decompressed(body: bytes, encoding: str, most: int, grow: Callable[[int], bo
         return body
     if name not in _WINDOWS:
         raise UnsupportedError(f"the Content-Encoding is '{encoding[:40]}'; send gzip, deflate or none")
-    unpacking = zlib.decompressobj(_WINDOWS[name])
     parts, size = [], 0
     try:
-        for part in _parts(body, unpacking):
+        for part in _parts(body, name):
             size += len(part)
             if size > most:
                 raise MessageTooLargeError(
@@ -53,29 +54,31 @@ def decompressed(body: bytes, encoding: str, most: int, grow: Callable[[int], bo
                     "start the server with a larger --max-message-bytes"
                 )
             if not grow(len(part)):
-                raise NoRoomError
+                raise BodyMemoryError
             parts.append(part)
     except zlib.error as error:
-        raise InvalidRequestError(f"the body is no {name}: {error}; compress it again, or send it as it is") from None
-    if not unpacking.eof or unpacking.unused_data:
-        fault = "bytes behind its end" if unpacking.eof else "no end"
-        raise InvalidRequestError(f"the body is {name} with {fault}; compress it again, or send it as it is")
+        raise InvalidRequestError(f"the body is no {name}: {error}; {_AGAIN}") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _parts(body: bytes, unpacking: zlib._Decompress) -> Iterator[bytes]:
-    """Decompresses a body step by step; what stands behind its end becomes ``unused_data``."""
+def _parts(body: bytes, name: str) -> Iterator[bytes]:
+    """Decompresses a body step by step. One of gzip may have several members, as files that were joined have."""
     view = memoryview(body)
+    unpacking, members = zlib.decompressobj(_WINDOWS[name]), 1
     for begin in range(0, len(view), _PIECE):
         piece: bytes | memoryview = view[begin : begin + _PIECE]
-        while True:
+        more = True
+        while more:
+            if unpacking.eof:
+                if name == "deflate" or members == _MAX_MEMBERS:
+                    raise InvalidRequestError(f"the body is {name} with bytes behind its end; {_AGAIN}")
+                unpacking, members = zlib.decompressobj(_WINDOWS[name]), members + 1
             part = unpacking.decompress(piece, _STEP)
             yield part
-            piece = unpacking.unconsumed_tail
-            if not piece and len(part) < _STEP:
-                break
-        if unpacking.unused_data:
-            return
+            piece = unpacking.unused_data if unpacking.eof else unpacking.unconsumed_tail
+            more = bool(piece) or (len(part) == _STEP and not unpacking.eof)
+    if not unpacking.eof:
+        raise InvalidRequestError(f"the body is {name} with no end; {_AGAIN}")
 
 
 def compressed(answer: HttpAnswer, scope: Scope) -> HttpAnswer:
@@ -90,9 +93,11 @@ def compressed(answer: HttpAnswer, scope: Scope) -> HttpAnswer:
     """
     if len(answer.body) < _LEAST or (accepted := header_of(scope, b"accept-encoding")) is None:
         return answer
-    names = _accepted(accepted)
-    name = next((name for name in ("gzip", "deflate") if name in names), None)
-    if name is None or (answer.media_type == BINARY and len(names) > 1):
+    weights = _weights(accepted)
+    anything = weights.get("*", 0.0)
+    name = max(("gzip", "deflate"), key=lambda known: weights.get(known, anything))  # of equals the first
+    others = any(weight for other, weight in weights.items() if other not in (name, "identity"))
+    if not weights.get(name, anything) or (answer.media_type == BINARY and others):
         return answer
     pack = gzip.compress if name == "gzip" else zlib.compress
     body = pack(answer.body, _LEVEL)
@@ -102,11 +107,15 @@ def compressed(answer: HttpAnswer, scope: Scope) -> HttpAnswer:
     return HttpAnswer(body, answer.media_type, answer.status, headers)
 
 
-def _accepted(header: str) -> set[str]:
-    """Returns the encodings that a client takes; those with the weight 0 are none."""
-    names = set()
+def _weights(header: str) -> dict[str, float]:
+    """Returns the encodings that a client names, and how much it wants each; with 0 it takes none."""
+    weights = {}
     for item in header.split(","):
-        name, _, weight = item.partition(";")
-        if weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
-            names.add(name.strip().lower())
-    return names - {"", "identity"}
+        name, _, parameter = item.partition(";")
+        weight = parameter.strip().lower().removeprefix("q=")
+        try:
+            weights[name.strip().lower()] = float(weight) if weight else 1.0
+        except ValueError:
+            weights[name.strip().lower()] = 0.0
+    weights.pop("", None)
+    return weights

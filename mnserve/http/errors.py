@@ -1,9 +1,9 @@
 """Ends of a call that gRPC has no class for.
 
 Exception
+├── BodyMemoryError     there is no memory for a body
 ├── CallFailedError     a call of the protocol has ended with a status
 ├── ClientLeftError     nobody waits for an answer
-├── NoRoomError         there is no memory for a body
 └── RequestError
     └── SlowBodyError   the body was not there in time
 """
@@ -30,7 +30,7 @@ class ClientLeftError(Exception):
     """The client has closed the connection: nobody waits for an answer."""
 
 
-class NoRoomError(Exception):
+class BodyMemoryError(Exception):
     """There is no memory for a body now."""
 
 

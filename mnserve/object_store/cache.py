@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ class Cache:
         folder: The folder; it is made where it is missing.
 
     Raises:
-        ModelCacheError: The folder cannot be made or written to.
+        ModelCacheError: The folder cannot be made or written to, or every user may write to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,6 +48,12 @@ class Cache:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.repositories.mkdir(exist_ok=True, mode=0o700)
             self.views.mkdir(exist_ok=True, mode=0o700)
+            open_to_all = [path for path in (self.repositories, self.views) if path.stat().st_mode & stat.S_IWOTH]
+        if open_to_all:  # the folder itself may be: a volume of a container often is
+            raise ModelCacheError(
+                f"every user of this machine may write to {open_to_all[0]}, and so replace models that are served; "
+                "take that right away, or name another folder with --model-cache"
+            )
         if not os.access(self.views, os.W_OK):
             raise ModelCacheError(
                 f"the folder {folder} for copies of models is not writable; name another with --model-cache"
@@ -77,19 +84,34 @@ def locked(folder: Path, stopped: threading.Event) -> Iterator[None]:
         os.close(handle)
 
 
-def try_lock(path: Path) -> int | None:
-    """Takes a lock, for as long as the returned file is open; None where another process has it."""
+def try_lock(path: Path, *, make: bool = True) -> int | None:
+    """Takes a lock, for as long as the returned file is open.
+
+    Args:
+        path: The lock file. Only its holder may remove it, and only one whose name is not used again.
+        make: Make the file where it is missing.
+
+    Returns:
+        The open file; None where another process has the lock, or has removed the file.
+    """
     with explained(path.parent):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600)
+        except FileNotFoundError:
+            if make:
+                raise
+            return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_nlink:
+                return handle
         except BlockingIOError:
-            os.close(handle)
-            return None
+            pass
         except BaseException:
             os.close(handle)
             raise
-        return handle
+        os.close(handle)  # a file that is removed is no lock: others cannot find it
+        return None
 
 
 @contextlib.contextmanager

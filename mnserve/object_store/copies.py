@@ -11,21 +11,18 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from mnserve.atomic_files import write_atomically
 from mnserve.errors import CorruptModelError, OutputError
 from mnserve.object_store.cache import Cache, explained
 from mnserve.object_store.download import download, file_digest
 from mnserve.object_store.entries import StoredFile, digest_of
-from mnserve.object_store.room import make_room, remove_copy
+from mnserve.object_store.room import NEW, PARTIAL, make_room, remove_copy
 from mnserve.object_store.store import Store
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import is_version
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, read_export, verify
-
-_PARTIAL: Final = ".partial"
-_NEW: Final = ".new-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,18 +72,18 @@ def make_copy(source: CopySource, folder: Path, name: str, files: Sequence[Store
         ModelCacheError: There is no room, or the folder cannot be written to.
         StoppingError: The process ends.
     """
-    partial, new = folder / _PARTIAL, folder / f"{_NEW}{secrets.token_hex(6)}"
+    partial, new = folder / PARTIAL, folder / f"{NEW}{secrets.token_hex(6)}"
     wanted = {file.key for file in files}
     with explained(folder):
         partial.mkdir(exist_ok=True, mode=0o700)
-        for leftover in [*folder.glob(f"{_NEW}*"), *(item for item in partial.iterdir() if item.name not in wanted)]:
+        for leftover in [*folder.glob(f"{NEW}*"), *(item for item in partial.iterdir() if item.name not in wanted)]:
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         earlier = _earlier_files(folder)
         new.mkdir(mode=0o700)
     try:
         missing = [file for file in files if not _link_earlier(earlier.get(file.key), new / file.path)]
         arrived = sum(item.stat().st_size for item in partial.iterdir())
-        make_room(source.cache, max(0, sum(file.size or 0 for file in missing) - arrived), source.limit, name)
+        make_room(source.cache, max(0, sum(file.size or 0 for file in missing) - arrived), source.limit, folder)
         digests = {path: entry["sha256"] for path, entry in earlier.values()}
         entries: dict[str, dict[str, Any]] = {}
         for file in files:

@@ -11,6 +11,7 @@ from typing import Any
 from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
 from mnserve.object_store.cache import explained
 from mnserve.object_store.entries import StoredFile
+from mnserve.object_store.failures import NoRangesError
 from mnserve.object_store.store import CHUNK, Store
 
 
@@ -41,10 +42,10 @@ def download(store: Store, model: str, file: StoredFile, target: Path, stopped: 
     if offset != file.size:
         try:
             _append(store, file, target, offset, stopped)
-        except StoreUnreachableError:
-            if offset and target.stat().st_size == offset:  # a server that cannot begin within a file
+        except NoRangesError:
+            with explained(target.parent):
                 target.unlink()
-            raise
+            _append(store, file, target, 0, stopped)
     return _checked(model, file, target)
 
 
@@ -53,20 +54,22 @@ def _append(store: Store, file: StoredFile, target: Path, offset: int, stopped: 
     with explained(target.parent):
         stream = open(target, "ab")  # noqa: SIM115 (errors of the store are no errors of the disk)
     with stream:
-        synced = offset
+        begun = synced = offset
         for piece in pieces:
             if stopped.is_set():
                 raise StoppingError("the server is stopping while a model is copied")
             offset += len(piece)
-            if file.size is not None and offset > file.size:
-                break
             with explained(target.parent):
                 stream.write(piece)
                 if offset - synced >= CHUNK:  # a loss of power leaves no more than that in doubt
                     stream.flush()
                     os.fdatasync(stream.fileno())
                     synced = offset
+            if file.size is not None and offset > file.size:
+                break  # one byte too many is kept, for the comparison to find
     if file.size is not None and offset < file.size:
+        if offset == begun:  # more of the same would be no nearer to the end
+            target.unlink(missing_ok=True)
         raise StoreUnreachableError(
             f"the object store of {store.url.shown} has ended the file '{file.path}' after {offset} of {file.size} "
             "bytes; try again later"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mnserve.errors import CorruptModelError
-from mnserve.text.names import is_text, printable, shortened
+from mnserve.text.names import is_text, listed, printable, shortened
 
 MAX_DEPTH: Final = 4
 """Most parts of a path in a model's folder: VERSION/model.onnx/PART, or a folder of labels or samples."""
@@ -96,6 +96,24 @@ def check_paths(model: str, paths: Iterable[str]) -> None:
         raise CorruptModelError(
             f"model '{model}': {_shown(seen[folded])} is a file and a folder in the store; take one of them away"
         )
+
+
+def is_passed_over(parts: list[str]) -> bool:
+    """Tells if a path is too deep for a part of a model, or belongs to a publish in progress."""
+    if any(part in ("", ".", "..") for part in parts):
+        return False  # refused later
+    return len(parts) > MAX_DEPTH or any(part.startswith(".") for part in parts)
+
+
+def without_twins(names: list[str], left_out: dict[str, str]) -> list[str]:
+    """Leaves out models whose names differ by case alone: they are one folder on some disks."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(name.casefold(), []).append(name)
+    for group in groups.values():
+        if len(group) > 1:
+            left_out.update({name: f"{listed(group)} differ by case alone; rename them" for name in group})
+    return [name for name in names if name not in left_out]
 
 
 def _check_twin(model: str, path: str, twin: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from mnserve.errors import StoreError, StoreUnreachableError
 from mnserve.object_store.url import StoreUrl
@@ -19,6 +19,27 @@ _REFUSED: Final = ("NoCredentials", "CredentialsError", "Forbidden", "Unauthoriz
 """Parts of the names of errors that are about credentials."""
 _UNREACHABLE: Final = ("Connect", "Timeout", "Connection", "Disconnected", "PayloadError", "DNS")
 _TRANSIENT: Final = (408, 425, 429)
+_NO_RANGES: Final = (400, 405, 416, 500, 501)
+"""Answers of servers that do not know ranges to a request for one."""
+_Result = TypeVar("_Result")
+
+
+class NoRangesError(StoreUnreachableError):
+    """The store cannot begin within a file."""
+
+
+def within_file(offset: int, call: Callable[[], _Result]) -> _Result:
+    """Calls what begins to read at an offset.
+
+    Raises:
+        NoRangesError: The store does not give parts of files; the whole file it may give.
+    """
+    try:
+        return call()
+    except Exception as error:
+        if offset and (isinstance(error, ValueError) or _status(error) in _NO_RANGES):
+            raise NoRangesError(f"the object store does not begin a file after {offset} bytes of it") from error
+        raise
 
 
 def describe(error: BaseException, url: StoreUrl, what: str) -> StoreError:
@@ -44,7 +65,10 @@ def describe(error: BaseException, url: StoreUrl, what: str) -> StoreError:
     lost = any(part in type(item).__name__ for item in chain for part in _UNREACHABLE)
     if status is not None and (status >= 500 or status in _TRANSIENT):
         return StoreUnreachableError(f"{where} cannot give {what} now{answer}: {reason}; try again later")
-    if not lost and (status == 404 or any(isinstance(item, FileNotFoundError) for item in chain)):
+    # fsspec takes any failed look at a file on a web server for a missing one.
+    garbled = url.is_web and not isinstance(chain[-1], FileNotFoundError)
+    is_missing = any(isinstance(item, FileNotFoundError) for item in chain) and not garbled
+    if not lost and (status in (404, 410) or is_missing):
         hidden = "; or, if it is private, give HF_TOKEN" if url.scheme == "hf" else ""
         return StoreError(
             f"{where} does not have {what}; give the URL of the folder that holds the model folders{hidden}"

@@ -69,16 +69,6 @@ def _options(url: StoreUrl, timeout: float) -> dict[str, Any]:
         return {"config_kwargs": {"connect_timeout": timeout, "read_timeout": timeout}}
     if not url.is_web:
         return {}
-    import aiohttp
+    from mnserve.object_store.web_client import web_options
 
-    limits = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
-    headers = {"Accept-Encoding": "identity"}  # a packed answer would have another size
-    if url.authorization:
-        headers["Authorization"] = (
-            url.authorization
-        )  # of requests, so that no redirection to another host takes it along
-    # Paths stay as the listing has them, in percent-encoding.
-    web: dict[str, Any] = {"encoded": True, "client_kwargs": {"timeout": limits}, "headers": headers}
-    if url.parameters:
-        web["params"] = list(url.parameters)
-    return web
+    return web_options(url, timeout)

@@ -18,12 +18,10 @@ from mnserve.errors import (
     StoreUnreachableError,
     UnknownModelError,
 )
-from mnserve.object_store.cache import Cache, locked
-from mnserve.object_store.copies import CopySource, find_copy, make_copy
-from mnserve.object_store.entries import StoredFile, digest_of
+from mnserve.object_store.cache import Cache
+from mnserve.object_store.copies import CopySource
+from mnserve.object_store.copying import Copying
 from mnserve.object_store.log_filter import LogFilter
-from mnserve.object_store.room import remove_copy
-from mnserve.object_store.selection import config_file, needed_files, read_stored_config
 from mnserve.object_store.settings import StoreSettings
 from mnserve.object_store.store import Store
 from mnserve.object_store.url import parse_url
@@ -33,16 +31,10 @@ from mnserve.text.names import listed
 
 _log = logging.getLogger(__name__)
 
-_ATTEMPTS: Final = 3
-"""Copies in a row of a model that arrives damaged, or changes while it is copied, before it is given up."""
 _LOST: Final = 3
 """Models in one look that the store does not give, before the others are not asked for."""
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 10.0
-
-
-class _ChangedError(Exception):
-    """A model has changed while it was copied."""
 
 
 class Mirror:
@@ -71,24 +63,21 @@ class Mirror:
         self.shown = parsed.shown
         """The URL without credentials."""
         self._store = Store(parsed, settings.store_timeout)
-        self._cache = Cache(settings.cache_folder)
+        cache = Cache(settings.cache_folder)
         self._patience = settings.store_patience
         self._stopped = threading.Event()
-        self._source = CopySource(
-            store=self._store, cache=self._cache, limit=settings.model_cache_bytes, stopped=self._stopped
-        )
         self._only = None if only is None else set(only)
         self._keep_last = keep_last
-        self._configs: dict[str, tuple[str, ModelConfig]] = {}
-        """Model -> key of its config.pbtxt, and the content."""
         self._faults: dict[str, str] = {}
         """Model -> what keeps it from being copied."""
-        self._given_up: dict[str, tuple[str, RepositoryError]] = {}
-        """Model -> content that could not be copied, which is not tried again before it changes."""
         self._left_out: dict[str, str] = {}
         self._away = False
         self._serial = threading.Lock()
-        self._view = View(self._cache)
+        self._view = View(cache)
+        self._copying = Copying(
+            CopySource(store=self._store, cache=cache, limit=settings.model_cache_bytes, stopped=self._stopped),
+            self._view,
+        )
         self._log_filter = LogFilter(parsed.redactor)
         self.folder: Path = self._view.folder
 
@@ -145,9 +134,9 @@ class Mirror:
             RepositoryError: It cannot be copied; what was copied before stays.
         """
         with self._serial:
-            self._given_up.pop(name, None)
+            self._copying.forget_failure(name)
             try:
-                self._update(name, override)
+                self._copying.update(name, override)
             except ModelNotFoundError as error:
                 if name in self._view.models():
                     self._view.drop(name)
@@ -207,11 +196,14 @@ class Mirror:
                 self._view.stand_in(name)
             return
         try:
-            self._update(name)
+            self._copying.update(name)
         except StoreUnreachableError:
             raise
-        except ModelNotFoundError:
-            self._view.drop(name)  # an empty folder, which is no model
+        except ModelNotFoundError as error:
+            self._view.drop(name)
+            if self._faults.get(name) != str(error):
+                _log.warning("left out of the model repository: %s", error)
+                self._faults[name] = str(error)
         except RepositoryError as error:
             self._tell_fault(name, str(error))
         else:
@@ -225,63 +217,3 @@ class Mirror:
             self._view.stand_in(name, reason)  # loading it tells the reason
         else:
             _log.error("model '%s' stays as it is served: %s", name, reason)
-
-    def _update(self, name: str, override: ModelConfig | None = None) -> None:
-        """Links the copy of a model as it is in the store now; makes the copy where there is none.
-
-        Raises:
-            StoreError: The store does not answer, or refuses.
-            RepositoryError: The model is malformed, damaged, or has no room.
-        """
-        for attempt in range(1, _ATTEMPTS + 1):
-            files = self._needed(name, override)
-            digest = digest_of(files)
-            current = self._view.copy_of(name)
-            if current is not None and current.name == digest:
-                return
-            given_up, reason = self._given_up.get(name, ("", None))
-            if given_up == digest and reason is not None:
-                raise reason
-            try:
-                self._copy(name, files, override)
-            except _ChangedError:
-                continue
-            except (StoreError, StoppingError):
-                raise
-            except RepositoryError as error:
-                if attempt == _ATTEMPTS:
-                    self._given_up[name] = digest, error
-                    raise
-                _log.warning("%s; it is copied again", error)
-            else:
-                return
-        raise StoreUnreachableError(
-            f"model '{name}' at {self.shown} changes while it is copied; try again once it is uploaded"
-        )
-
-    def _copy(self, name: str, files: list[StoredFile], override: ModelConfig | None) -> None:
-        folder = self._cache.model_folder(self._store.url, name)
-        with locked(folder, self._stopped):
-            copy = find_copy(folder, files)
-            if copy is None:
-                _log.info("model '%s' is copied from %s", name, self.shown)
-                copy = make_copy(self._source, folder, name, files)
-                if digest_of(self._needed(name, override)) != digest_of(files):
-                    remove_copy(copy)  # it may be half of one content and half of the other
-                    raise _ChangedError
-            self._view.link(name, copy)
-
-    def _needed(self, name: str, override: ModelConfig | None) -> list[StoredFile]:
-        """Lists the files of a model that are to be copied, with their tags."""
-        files = self._store.files(name)
-        config, file = override, config_file(files)
-        if file is not None:
-            (file,) = self._store.with_tags([file])
-        if config is None:
-            key = "" if file is None else file.key
-            known, config = self._configs.get(name, (None, None))
-            if config is None or known != key:
-                config = read_stored_config(self._store, name, file)
-                self._configs[name] = key, config
-        others = [item for item in needed_files(config, files) if file is None or item.path != file.path]
-        return [*([] if file is None else [file]), *self._store.with_tags(others)]

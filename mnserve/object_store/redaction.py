@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
 
-from mnserve.text.names import shortened_within
+from mnserve.text.names import printable, shortened_within
 
 _HIDDEN: Final = "***"
 _MIN_LENGTH: Final = 6
@@ -55,7 +55,7 @@ class Redactor:
 
     def error(self, error: BaseException) -> str:
         """Describes an error of a library in one short clause without credentials."""
-        words = " ".join(self.text(str(error)).split())
+        words = printable(" ".join(self.text(str(error)).split()))
         name = type(error).__name__
         return f"{name}: {shortened_within(words, _MAX_TEXT)}" if words else name
 

@@ -15,16 +15,25 @@ from mnserve.object_store.view import linked_copies
 
 _SPARE: Final = 16 * 1024 * 1024
 """Bytes of the disk that are left free."""
+PARTIAL: Final = ".partial"
+"""Folder of a model's downloads."""
+NEW: Final = ".new-"
+"""Begin of the name of a copy in the making."""
+_MODELS: Final = f"{'[0-9a-f]' * 16}/*"
+_COPIES: Final = "[0-9a-f]" * 32
+"""Patterns of the folders of models and of the names of copies: what else lies there is not ours."""
 
 
-def make_room(cache: Cache, needed: int, limit: int, model: str) -> None:
-    """Removes copies, the longest unused first, until there is room. Copies that a process serves stay.
+def make_room(cache: Cache, needed: int, limit: int, folder: Path) -> None:
+    """Removes copies and interrupted downloads, the longest unused first, until there is room.
+
+    Copies that a process serves stay, and so do downloads that go on.
 
     Args:
-        cache: The cache; the caller holds the lock of the model's folder, whose copies stay.
+        cache: The cache.
         needed: Bytes of the new copy.
         limit: Most bytes of the cache; 0 for no limit.
-        model: Name of the model, for messages.
+        folder: Folder of the model in the cache, whose lock the caller holds.
 
     Raises:
         ModelCacheError: There is no room for it.
@@ -33,9 +42,9 @@ def make_room(cache: Cache, needed: int, limit: int, model: str) -> None:
         if _lacking(cache, needed, limit) <= 0:
             return
         in_use = linked_copies(cache)
-        for manifest in sorted(cache.repositories.glob("*/*/*.json"), key=_last_use):
-            if str(manifest.with_suffix("")) not in in_use:
-                _remove(manifest, cache)
+        for item in sorted(_removable(cache, folder), key=_last_use):
+            if str(item.with_suffix("")) not in in_use:
+                _remove(item, cache, folder)
                 if _lacking(cache, needed, limit) <= 0:
                     return
         lacking = _lacking(cache, needed, limit)
@@ -43,9 +52,9 @@ def make_room(cache: Cache, needed: int, limit: int, model: str) -> None:
         bound = f"a bound of {limit} bytes (--model-cache-bytes)" if limit else "no bound of its own"
         free = shutil.disk_usage(cache.folder).free
         raise ModelCacheError(
-            f"model '{model}' needs {needed} bytes more in {cache.folder}, which has {bound} and {free} free on its "
-            f"disk, and {lacking} bytes are lacking; make room, raise the bound, or "
-            "name another folder with --model-cache"
+            f"model '{folder.name}' needs {needed} bytes more in {cache.folder}, which has {bound} and {free} free on "
+            f"its disk, and {lacking} bytes are lacking; make room, raise the bound, or name another folder with "
+            "--model-cache"
         )
 
 
@@ -56,20 +65,31 @@ def remove_copy(copy: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
 
 
-def _remove(manifest: Path, cache: Cache) -> None:
-    """Removes a copy, unless another process works in its folder, or has begun to serve the copy."""
-    handle = try_lock(manifest.parent / ".lock")
-    if handle is not None:
-        copy = manifest.with_suffix("")
-        if str(copy) not in linked_copies(cache):
-            remove_copy(copy)
-            shutil.rmtree(manifest.parent / ".partial", ignore_errors=True)
-        os.close(handle)
+def _removable(cache: Cache, own: Path) -> Iterator[Path]:
+    """Lists the manifests of all copies, and what interrupted downloads of other models have left."""
+    yield from cache.repositories.glob(f"{_MODELS}/{_COPIES}.json")
+    for pattern in (PARTIAL, f"{NEW}*"):
+        yield from (path for path in cache.repositories.glob(f"{_MODELS}/{pattern}") if path.parent != own)
 
 
-def _last_use(manifest: Path) -> float:
+def _remove(item: Path, cache: Cache, own: Path) -> None:
+    """Removes a copy or a download, unless another process works in its folder, or has begun to serve the copy."""
+    handle = None
+    if item.parent != own and (handle := try_lock(item.parent / ".lock")) is None:
+        return
     try:
-        return manifest.stat().st_mtime
+        if item.suffix != ".json":
+            shutil.rmtree(item, ignore_errors=True)
+        elif str(item.with_suffix("")) not in linked_copies(cache):
+            remove_copy(item.with_suffix(""))
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _last_use(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
     except OSError:
         return 0.0
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from mnserve.errors import ModelConfigError
+from mnserve.errors import ModelConfigError, ModelNotFoundError
 from mnserve.object_store.entries import StoredFile
 from mnserve.object_store.store import Store
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -47,9 +47,15 @@ def needed_files(config: ModelConfig, files: Sequence[StoredFile]) -> list[Store
     """Leaves out the versions that the policy of the configuration does not select.
 
     Raises:
+        ModelNotFoundError: It is another folder, of whatever size, and no model.
         ModelConfigError: The policy names a version that is not in the store.
     """
     versions = sorted({int(folder) for file in files if is_version(folder := _folder(file))})
+    if not versions and config_file(files) is None:
+        raise ModelNotFoundError(
+            f"the folder '{config.name}' of the repository has neither a version folder, such as {config.name}/1, "
+            "nor a config.pbtxt, and is no model"
+        )
     served = {str(version) for version in served_versions(config, versions)} if versions else set()
     return [file for file in files if not is_version(folder := _folder(file)) or folder in served]
 

@@ -10,11 +10,19 @@ from urllib.parse import quote, unquote
 
 from mnserve.errors import CorruptModelError, MnServeError, ModelNotFoundError, StoreError
 from mnserve.object_store.deadline import within
-from mnserve.object_store.entries import MAX_DEPTH, StoredFile, bad_name, check_paths, stored_file
-from mnserve.object_store.failures import describe
+from mnserve.object_store.entries import (
+    MAX_DEPTH,
+    StoredFile,
+    bad_name,
+    check_paths,
+    is_passed_over,
+    stored_file,
+    without_twins,
+)
+from mnserve.object_store.failures import describe, within_file
 from mnserve.object_store.libraries import open_filesystem
 from mnserve.object_store.url import StoreUrl
-from mnserve.text.names import listed, printable, shortened
+from mnserve.text.names import printable, shortened
 
 CHUNK: Final = 8 * 1024 * 1024
 """Bytes that are read at once."""
@@ -58,7 +66,7 @@ class Store:
                 left_out[printable(shortened(name))] = f"its name {fault}"
             else:
                 names.append(name)
-        return _without_twins(sorted(names), left_out), left_out
+        return without_twins(sorted(names), left_out), left_out
 
     def files(self, name: str) -> list[StoredFile]:
         """Lists the files of a model, without those whose name, or whose folder's name, begins with a dot.
@@ -74,7 +82,7 @@ class Store:
             raise ModelNotFoundError(f"the repository {self.url.shown} has no model '{printable(shortened(name))}'")
         found: dict[str, Mapping[str, Any]] = self._call(f"model '{name}'", lambda: self._find(name), missing={})
         self._check_count(len(found), f"model '{name}'")
-        files = {path: info for path, info in found.items() if not _is_passed_over(path.split("/"))}
+        files = {path: info for path, info in found.items() if not is_passed_over(path.split("/"))}
         if not files:
             raise ModelNotFoundError(f"the repository {self.url.shown} has no model '{name}', or no files of it")
         check_paths(name, files)
@@ -84,19 +92,21 @@ class Store:
         """Asks for the sizes and entity tags of files that were listed without.
 
         Raises:
-            StoreError: The store does not answer, or a file has neither a tag nor a time.
+            StoreError: The store does not answer, or a file of a web server has neither a tag nor a time, or a file has
+                no size, so that it could fill the disk.
         """
-        if not self.url.is_web:
-            return files
         tagged = []
         for file in files:
-            info = self._call(f"the file '{file.path}'", lambda remote=file.remote: self._files.info(remote))  # type: ignore[misc]
-            tagged.append(stored_file(file.path, file.remote, info))
-            if tagged[-1].tag is None or tagged[-1].size is None:
-                lacking = "no Content-Length" if tagged[-1].size is None else "neither ETag nor Last-Modified"
+            if self.url.is_web:
+                info = self._call(f"the file '{file.path}'", lambda remote=file.remote: self._files.info(remote))  # type: ignore[misc]
+                file = stored_file(file.path, file.remote, info)
+            tagged.append(file)
+            if file.size is None or (file.tag is None and self.url.is_web):
+                header = "no Content-Length" if file.size is None else "neither ETag nor Last-Modified"
+                lacking = f"sends {header} with" if self.url.is_web else "does not tell the size of"
                 raise StoreError(
-                    f"the web server of {self.url.shown} sends {lacking} with '{file.path}', so that a copy could not "
-                    "be compared with it; switch that on"
+                    f"the object store of {self.url.shown} {lacking} '{file.path}', so that a copy could not be "
+                    "compared with it; switch that on"
                 )
         return tagged
 
@@ -108,16 +118,16 @@ class Store:
             offset: Bytes to leave out.
 
         Raises:
-            StoreError: The store does not answer, refuses, or cannot begin within a file.
+            StoreError: The store does not answer, or refuses.
+            NoRangesError: It cannot begin within a file.
         """
         what = f"the file '{printable(file.path)}'"
-        stream = self._call(what, lambda: self._open(file, offset))
+        stream = self._call(what, lambda: within_file(offset, lambda: self._open(file, offset)))
         try:
-            while True:
-                piece: bytes = self._call(what, lambda: stream.read(CHUNK))
-                if not piece:
-                    return
+            piece: bytes = self._call(what, lambda: within_file(offset, lambda: stream.read(CHUNK)))
+            while piece:
                 yield piece
+                piece = self._call(what, lambda: stream.read(CHUNK))
         finally:
             self._call(what, stream.close)
 
@@ -228,21 +238,3 @@ class Store:
             if missing is not None and type(fault) is StoreError and isinstance(error, FileNotFoundError):
                 return missing
             raise fault from None
-
-
-def _is_passed_over(parts: list[str]) -> bool:
-    """Tells if a path is too deep for a part of a model, or belongs to a publish in progress."""
-    if any(part in ("", ".", "..") for part in parts):
-        return False  # refused later
-    return len(parts) > MAX_DEPTH or any(part.startswith(".") for part in parts)
-
-
-def _without_twins(names: list[str], left_out: dict[str, str]) -> list[str]:
-    """Leaves out models whose names differ by case alone: they are one folder on some disks."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.casefold(), []).append(name)
-    for group in groups.values():
-        if len(group) > 1:
-            left_out.update({name: f"{listed(group)} differ by case alone; rename them" for name in group})
-    return [name for name in names if name not in left_out]

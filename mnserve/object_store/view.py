@@ -18,6 +18,9 @@ from mnserve.repository.reader import UNAVAILABLE_NAME
 from mnserve.text.names import printable
 
 _STAND_INS: Final = ".stand-ins"
+_LOCK: Final = ".lock"
+_NAMES: Final = "[0-9a-f]" * 16
+"""Pattern of the names of views: what else lies in the folder is not ours."""
 
 
 class View:
@@ -32,14 +35,17 @@ class View:
 
     def __init__(self, cache: Cache) -> None:
         remove_abandoned(cache)
-        name = secrets.token_hex(8)
-        self._lock_file = cache.views / f"{name}.lock"
-        self._lock = try_lock(self._lock_file)
-        self.folder = cache.views / name
+        self._lock_file, handle = _new_lock(cache)
+        self._lock: int | None = handle
+        self.folder = self._lock_file.with_suffix("")
         self._stand_ins: dict[str, Path] = {}
         """Model -> folder that stands in for it, or did."""
-        with explained(cache.folder):
-            (self.folder / _STAND_INS).mkdir(parents=True)
+        try:
+            with explained(cache.folder):
+                (self.folder / _STAND_INS).mkdir(parents=True)
+        except BaseException:
+            self.close()
+            raise
 
     def models(self) -> set[str]:
         """Lists the models in it."""
@@ -85,33 +91,57 @@ class View:
 
     def close(self) -> None:
         """Removes the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock is not None:
-            with contextlib.suppress(OSError):
-                self._lock_file.unlink()
-            os.close(self._lock)
+            _remove(self._lock_file, self._lock)
             self._lock = None
 
 
 def linked_copies(cache: Cache) -> set[str]:
-    """Lists the copies that views of living processes link to."""
+    """Lists the copies that views of living processes link to.
+
+    A copy that is linked meanwhile is listed for sure where the caller holds the lock of its model's folder.
+
+    Raises:
+        ModelCacheError: A view cannot be read.
+    """
     remove_abandoned(cache)
     copies = set()
-    for folder in cache.views.iterdir():
-        if folder.suffix != ".lock":
-            with contextlib.suppress(OSError):
+    with explained(cache.views):
+        for folder in _folders(cache):
+            with contextlib.suppress(FileNotFoundError):  # its process has ended
                 for link in folder.iterdir():
-                    if link.is_symlink():
-                        copies.add(os.path.normpath(folder / os.readlink(link)))
+                    with contextlib.suppress(FileNotFoundError):  # it has just been renamed, or dropped
+                        if link.is_symlink():
+                            copies.add(os.path.normpath(folder / os.readlink(link)))
     return copies
 
 
 def remove_abandoned(cache: Cache) -> None:
-    """Removes the views of processes that were killed: nobody holds their locks."""
-    for lock_file in cache.views.glob("*.lock"):
-        handle = try_lock(lock_file)
-        if handle is not None:
-            shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
-            with contextlib.suppress(OSError):
-                lock_file.unlink()
-            os.close(handle)
+    """Removes the views of processes that were killed: nobody holds their locks, or there is no lock any more."""
+    with explained(cache.views):
+        for folder in _folders(cache):  # its lock was there before the folder, unless the view has ended
+            if not folder.with_suffix(_LOCK).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+        for lock_file in cache.views.glob(f"{_NAMES}{_LOCK}"):
+            if (handle := try_lock(lock_file, make=False)) is not None:
+                _remove(lock_file, handle)
+
+
+def _new_lock(cache: Cache) -> tuple[Path, int]:
+    """Makes a lock file and takes its lock, with another name where a process has found the file in between."""
+    while True:
+        lock_file = cache.views / f"{secrets.token_hex(8)}{_LOCK}"
+        if (handle := try_lock(lock_file)) is not None:
+            return lock_file, handle
+
+
+def _remove(lock_file: Path, handle: int) -> None:
+    """Removes a view whose lock is held; the lock goes last."""
+    shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        lock_file.unlink()
+    os.close(handle)
+
+
+def _folders(cache: Cache) -> list[Path]:
+    return [path for path in cache.views.glob(_NAMES) if path.is_dir()]

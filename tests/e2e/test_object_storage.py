@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import signal
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,7 +66,8 @@ def test_a_changing_store_is_followed_and_may_go_away(
         assert ask(client) == 5
         store.status = 503
         server.wait_for_log("what is served stays")
-        time.sleep(1.0)  # several looks, which say nothing more
+        looks = len(store.requests)
+        server.wait_until(lambda: len(store.requests) > looks + 4)  # further looks, which say nothing more
         assert server.log().count("what is served stays") == 1
         assert ask(client) == 5
         store.status = 0
@@ -156,9 +156,10 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(
 ) -> None:
     store.status = 503
     words = ("--model-cache", str(tmp_path / "cache"), "--front-ends", "1")
-    hopeless = start_server(f"{store.url}/models", *words, "--store-patience", "0.5", announced=False)
-    stopped = start_server(f"{store.url}/models", *words, announced=False)
-    patient = start_server(f"{store.url}/models", *words, announced=False)
+    hopeless, stopped, patient = (
+        start_server(f"{store.url}/models", *words, "--store-patience", seconds, announced=False)
+        for seconds in ("0.5", "600", "600")
+    )
     assert hopeless.process.wait(60) == 1
     *_, sentence = hopeless.log().splitlines()
     assert sentence.startswith("mnserve: the object store of http://")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,14 +37,11 @@ from replicas.cluster import RayCluster, ray_cluster
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed (pip install '.[ray]')", allow_module_level=True)
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    # Ray opens files and sockets for the life of the process, and leaves them to the collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 SERVED = ("double", "versions", "slow", "small")
+TOKEN = "correct-horse-battery-staple-01"
+WITH_TOKEN = (("authorization", f"Bearer {TOKEN}"),)
 ROWS = np.arange(4, dtype=np.float32).reshape(1, 4)
 
 
@@ -58,6 +56,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.move(folder / "versions" / "2", folder.parent / "version-2")
     shutil.rmtree(folder / "versions" / "3")
     return folder
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """File with the one good token."""
+    path = tmp_path_factory.mktemp("tokens") / "tokens"
+    path.touch(0o600)
+    path.write_text(f"{TOKEN}\n")
+    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +120,37 @@ def tensors(array: np.ndarray[Any, Any] = ROWS) -> list[triton.InferInput]:
     return [tensor]
 
 
-def listed(channel: grpc.Channel) -> list[dict[str, Any]]:
+def listed(channel: grpc.Channel, *metadata: tuple[str, str]) -> list[dict[str, Any]]:
     call: Any = channel.unary_unary("/mnserve.Replicas/ListReplicas")
-    replicas: list[dict[str, Any]] = json.loads(call(b"", timeout=20))["replicas"]
+    replicas: list[dict[str, Any]] = json.loads(call(b"", timeout=20, metadata=metadata))["replicas"]
     return replicas
+
+
+def code_of(call: Callable[[], Any]) -> tuple[grpc.StatusCode, str]:
+    """Status and words of a call that fails."""
+    with pytest.raises(grpc.RpcError) as refused:
+        call()
+    return refused.value.code(), refused.value.details()  # type: ignore[attr-defined]
+
+
+def check_tokens(cluster: RayCluster, proxy: grpc.Channel, app: str) -> None:
+    """Checks that the proxies tell nobody anything of an application without a token."""
+    name, missing = ("application", app), grpc.StatusCode.UNAUTHENTICATED
+    stub = GRPCInferenceServiceStub(proxy)
+    assert code_of(lambda: listed(proxy, name))[0] is missing
+    code, words = code_of(lambda: stub.ModelInfer(request("nothing"), metadata=(name,), timeout=20))
+    assert (code, "double" in words) == (missing, False)
+    assert code_of(lambda: list(stub.ModelStreamInfer(iter([request()]), metadata=(name,), timeout=20)))[0] is missing
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{cluster.http}/{app}", timeout=20)
+    with refused.value as answer:
+        assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert "token" in json.load(answer)["error"]
+    asked = urllib.request.Request(f"{cluster.http}/{app}", headers=dict(WITH_TOKEN))
+    with urllib.request.urlopen(asked, timeout=20) as page:
+        over_http = {replica["grpc"] for replica in json.load(page)["replicas"]}
+    assert over_http == {replica["grpc"] for replica in listed(proxy, name, *WITH_TOKEN)}
+    assert "double" in code_of(lambda: stub.ModelInfer(request("nothing"), metadata=(name, *WITH_TOKEN), timeout=20))[1]
 
 
 class Callers:
@@ -322,12 +356,13 @@ def test_a_replica_with_a_broken_engine_is_replaced(cluster: RayCluster, proxy: 
     wait_until(lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and names != before, 90)
 
 
-def test_the_command_runs_an_application_until_a_signal(
-    cluster: RayCluster, proxy: grpc.Channel, repository: Path
+def test_the_command_runs_an_application_with_tokens_until_a_signal(
+    cluster: RayCluster, proxy: grpc.Channel, repository: Path, tokens: str
 ) -> None:
     words = [sys.executable, "-m", "mnserve", "ray", str(repository), "--address", cluster.address, "--app", "second"]
     words += ["--grpc-port", str(cluster.ports["grpc"]), "--list-port", str(cluster.ports["http"]), "--cpus", "0"]
-    metadata = (("application", "second"),)
+    words += ["--token-file", tokens, "--insecure-tokens"]
+    metadata = (("application", "second"), *WITH_TOKEN)
     stub = GRPCInferenceServiceStub(proxy)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -335,10 +370,21 @@ def test_the_command_runs_an_application_until_a_signal(
             line = process.stdout.readline()
             assert "serving by 1 replica on grpc://" in line
             assert answer_of(stub.ModelInfer(request(), metadata=metadata, timeout=30)) == (2 * ROWS[0]).tolist()
+            check_tokens(cluster, proxy, "second")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
         finally:
             process.kill()
+    assert cluster.applications() == ["mnserve"]
+
+
+def test_other_ports_than_those_of_the_proxies_are_refused(cluster: RayCluster, repository: Path) -> None:
+    words = [sys.executable, "-m", "mnserve", "ray", str(repository), "--address", cluster.address, "--app", "third"]
+    words += ["--grpc-port", "1", "--list-port", str(cluster.ports["http"]), "--cpus", "0"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert f"give --grpc-port {cluster.ports['grpc']} --list-port {cluster.ports['http']}" in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert cluster.applications() == ["mnserve"]
 
 

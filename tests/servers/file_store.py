@@ -5,25 +5,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from stand_in import QuietHandler, StandIn
 
-class FileStore(ThreadingHTTPServer):
-    """The server; it runs in a thread while the block lasts.
+_PIECE: Final = 64 * 1024
+
+
+class FileStore(StandIn):
+    """The server.
 
     Args:
         port: Port to listen on; 0 takes a free one.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(_Handler, port)
         self.files: dict[str, bytes] = {}
         """Path without a slash at its begin -> content."""
         self.tampered: dict[str, bytes] = {}
@@ -34,9 +34,11 @@ class FileStore(ThreadingHTTPServer):
         """Status of every answer from now on; 0 for the right one."""
         self.cut = 0
         """Bytes of a body after which connections are closed; 0 for none."""
-        self.pause = 0.0
-        """Seconds before each 64 KiB of a body."""
+        self.before_piece: Callable[[int], object] = lambda sent: None
+        """Called before each 64 KiB of a file with the bytes sent so far; the file waits for it."""
         self.ranges = True
+        self.range_status = 0
+        """Status of the answers to requests for parts of files; 0 for the right one."""
         self.tagged = True
         self.headers: dict[str, dict[str, str]] = {}
         """File -> further headers."""
@@ -46,14 +48,10 @@ class FileStore(ThreadingHTTPServer):
         """Value of the parameter ``token`` that is asked for."""
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request."""
+        self.seen: list[dict[str, str]] = []
+        """Headers of every request."""
         self.begun: dict[str, list[int]] = {}
         """File -> first byte of each answer."""
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Address of the server."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def put(self, folder: Path, prefix: str = "models") -> None:
         """Takes the files of a folder, in place of those before."""
@@ -65,21 +63,10 @@ class FileStore(ThreadingHTTPServer):
         """Counts the requests of a file."""
         return sum(kind == method and path.endswith(ending) for kind, path in self.requests)
 
-    def __enter__(self) -> FileStore:
-        self._thread.start()
-        return self
 
-    def __exit__(self, *args: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: FileStore
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+    _is_file = False
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -91,16 +78,17 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         path = unquote(parts.path).strip("/")
         store.requests.append((self.command, path))
+        store.seen.append(dict(self.headers))
         if store.status:
-            self._send(store.status, b"a fault of " + self.path.encode())
+            self.send(store.status, b"a fault of " + self.path.encode())
         elif not self._is_allowed(parts.query):
-            self._send(401 if store.user else 403, b"refused " + self.path.encode())
+            self.send(401 if store.user else 403, b"refused " + self.path.encode())
         elif path in store.files:
             self._send_file(path)
         elif any(name.startswith(f"{path}/" if path else "") for name in store.files) or path in store.links:
-            self._send(200, self._page(path).encode(), {"Content-Type": "text/html"})
+            self.send(200, self._page(path).encode(), {"Content-Type": "text/html"})
         else:
-            self._send(404, b"")
+            self.send(404, b"")
 
     def _is_allowed(self, query: str) -> bool:
         user, token = self.server.user, self.server.token
@@ -121,32 +109,31 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.server.tampered.get(path, content)
         headers = {"Content-Type": "application/octet-stream"} | ({"ETag": f'"{tag}"'} if self.server.tagged else {})
         headers |= self.server.headers.get(path, {})
-        first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+        part = self.asked_range(len(content))
         if self.command == "GET":
-            self.server.begun.setdefault(path, []).append(int(first or 0))
-        if first and self.server.ranges:
-            begin, end = int(first), min(int(last or len(content)) + 1, len(content))
+            self.server.begun.setdefault(path, []).append(part[0] if part else 0)
+        if part and self.server.range_status:
+            self.send(self.server.range_status, b"")
+        elif part and self.server.ranges:
+            begin, end = part
             headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
-            self._send(206, content[begin:end], headers)
+            self._is_file = True
+            self.send(206, content[begin:end], headers)
         else:
-            self._send(200, content, headers)
+            self._is_file = True
+            self.send(200, content, headers)
 
-    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for key, text in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(key, text)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        cut = self.server.cut if status in (200, 206) and headers and "ETag" in headers else 0
+    def send_body(self, content: bytes) -> None:
+        """Sends a file in pieces, which wait or end where the test says so."""
+        cut = self.server.cut if self._is_file else 0
         try:
-            for begin in range(0, len(content), 65536):
-                time.sleep(self.server.pause if "ETag" in (headers or {}) else 0.0)
-                piece = content[begin : begin + 65536]
+            for begin in range(0, len(content), _PIECE):
+                if self._is_file:
+                    self.server.before_piece(begin)
+                piece = content[begin : begin + _PIECE]
+                self.wfile.write(piece[: cut - begin] if cut else piece)
                 if cut and begin + len(piece) > cut:
-                    self.wfile.write(piece[: cut - begin])
                     self.close_connection = True
                     return
-                self.wfile.write(piece)
         except OSError:
             self.close_connection = True

@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from stand_in import QuietHandler, StandIn
 
 TOKEN = "hf_secretTokenOfTests"
 Files = dict[str, bytes]
@@ -38,43 +38,25 @@ class Repository:
         return None
 
 
-class HubServer(ThreadingHTTPServer):
-    """The server; it runs in a thread while the block lasts."""
-
-    daemon_threads = True
+class HubServer(StandIn):
+    """The server."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.repositories: dict[str, Repository] = {}
         self.objects: Files = {}
         self.failure: tuple[int, dict[str, str]] | None = None
         """Status and headers of every answer from now on."""
+        self.answers = True
+        """False ends connections without an answer."""
         self.tampered: Files = {}
         """Content that is handed out in the place of files of these names."""
         self.requests: list[tuple[str, str, dict[str, str]]] = []
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Address of the hub."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def __enter__(self) -> HubServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: HubServer
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
 
     def do_HEAD(self) -> None:
         self._answer_request()
@@ -84,22 +66,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_request(self) -> None:
         body = self._body()
         self.server.requests.append((self.command, self.path, dict(self.headers)))
+        if not self.server.answers:
+            self.close_connection = True
+            return
         if self.server.failure is not None:
             status, headers = self.server.failure
-            self._send(status, b"{}", headers)
+            self.send(status, b"{}", headers)
             return
         parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
         if parts[0] == "api":
             self._api(parts[1:], body)
         elif parts[0] == "objects":
             self.server.objects[parts[1]] = body
-            self._send(200, b"")
+            self.send(200, b"")
         elif parts[2:] == ["info", "lfs", "objects", "batch"]:
             self._lfs(json.loads(body))
         elif parts[2] == "resolve":
             self._resolve("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
         else:
-            self._send(404, b"{}")
+            self.send(404, b"{}")
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -122,11 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts[0] == "models" and (repository := self.server.repositories.get("/".join(parts[1:3]))):
             self._repository("/".join(parts[1:3]), repository, parts[3:], body)
         else:
-            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            self.send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
     def _create(self, asked: dict[str, Any]) -> None:
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            self._send(401, b"{}", {"X-Error-Message": "Invalid credentials in Authorization header"})
+            self.send(401, b"{}", {"X-Error-Message": "Invalid credentials in Authorization header"})
             return
         name = f"{asked.get('organization') or 'me'}/{asked['name']}"
         status = 409 if name in self.server.repositories else 200
@@ -149,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         found = repository.files(revision)
         if found is None:
-            self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+            self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
             return
         commit, files = found
         if what == "revision":
@@ -167,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         prefix = f"{folder}/" if folder else ""
         below = {path: content for path, content in files.items() if path.startswith(prefix)}
         if folder and not below:
-            self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+            self.send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
             return
         entries = [self._entry(path, content) for path, content in below.items()]
         if parse_qs(urlsplit(self.path).query).get("recursive", ["true"])[0].lower() == "false":
@@ -211,24 +196,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _resolve(self, name: str, revision: str, path: str) -> None:
         found = self.server.repositories[name].files(revision)
         if found is None or path not in found[1]:
-            self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
+            self.send(404, b"", {"X-Error-Code": "EntryNotFound"})
             return
         content = self.server.tampered.get(path, found[1][path])
         headers = {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": found[0]}
-        first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
-        if first:
-            headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
-            self._send(206, content[int(first) : int(last) + 1], headers)
+        if part := self.asked_range(len(content)):
+            begin, end = part
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
+            self.send(206, content[begin:end], headers)
         else:
-            self._send(200, content, headers)
+            self.send(200, content, headers)
 
     def _json(self, value: Any, status: int = 200) -> None:
-        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for key, text in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(key, text)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+        self.send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})

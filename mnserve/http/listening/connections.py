@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from mnserve.http.listening.heads import HeadSize
+from mnserve.http.listening.heads import HeadBytes
 from mnserve.http.listening.limits import ConnectionLimits
 from mnserve.http.listening.offers import head_of_body, new_parser
 
@@ -41,7 +41,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, config: Config, state: ServerState, limits: ConnectionLimits) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self._limits = limits
-        self._head = HeadSize(limits.head_bytes)
+        self._head = HeadBytes(limits.head_bytes)
         self._cycles: deque[RequestResponseCycle] = deque()
         """Requests that are not answered yet, oldest first; uvicorn knows the newest alone."""
         self._in_body = self._broken = self._overfull = self._repeating = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class HeadSize:
+class HeadBytes:
     """Counts the bytes of heads, and of what stands behind bodies.
 
     The parser tells a line or a header once it is whole, and keeps it until then. So pieces of data are counted too,

@@ -33,7 +33,7 @@ _EXHAUSTED_SECONDS: Final = 0.2
 
 
 @dataclass(slots=True)
-class _Place:
+class _Accepted:
     """Place of an accepted socket.
 
     Attributes:
@@ -86,7 +86,7 @@ class HttpListener:
         self.port: int = sockets[0].getsockname()[1]
         """The port."""
         self._state = ServerState()
-        self._open: dict[socket.socket, _Place] = {}
+        self._open: dict[socket.socket, _Accepted] = {}
         """Accepted sockets."""
         self._room = asyncio.Event()
         self._accepting: set[asyncio.Task[None]] = set()
@@ -142,7 +142,7 @@ class HttpListener:
                 _log.warning("a connection could not be accepted: %s", error.strerror or error)
                 await asyncio.sleep(_EXHAUSTED_SECONDS)
                 continue
-            self._open[accepted] = place = _Place(time.monotonic())
+            self._open[accepted] = place = _Accepted(time.monotonic())
             place.connecting = _begin(self._connect(accepted), self._tasks)
             await asyncio.sleep(0)  # others have their turn, however many wait
 

@@ -1,4 +1,4 @@
-"""Requests that offer another protocol, such as ``Upgrade: h2c``. They are answered in HTTP/1.1, which the offer allows.
+"""Requests that offer another protocol, such as ``Upgrade: h2c``. They are answered in HTTP/1.1, as they allow.
 
 The parser stops behind the head of such a request and skips its body. Java's client makes the offer with every first
 request, and so does ``curl --http2``.

@@ -21,9 +21,11 @@ def set_parameters(target: Any, parameters: Mapping[str, Any], what: str) -> Non
         what: Owner of the parameters, for messages.
 
     Raises:
-        InvalidRequestError: A value is a list, an object, null, or an integer of more than 64 bits.
+        InvalidRequestError: A value is a list, an object, or an integer of more than 64 bits.
     """
     for name, value in parameters.items():
+        if value is None:  # as clients write fields that are not set
+            continue
         if isinstance(value, bool):
             target[name].bool_param = value
         elif isinstance(value, str):
@@ -66,7 +68,9 @@ def text_of(owner: Mapping[str, Any], key: str, what: str) -> str:
     Raises:
         InvalidRequestError: The field has something else.
     """
-    value = owner.get(key, "")
+    value = owner.get(key)
+    if value is None:
+        return ""
     if not isinstance(value, str):
         raise InvalidRequestError(f"the field {key} of {what} is no text; write it in quotes")
     return value
@@ -106,14 +110,14 @@ def list_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def truth_of(value: Any, name: str) -> bool:
-    """Returns the value of a parameter that is true or false.
+    """Returns the value of a parameter that is true or false; false where it is not set.
 
     Raises:
         InvalidRequestError: It is neither.
     """
-    if not isinstance(value, bool):
+    if value is not None and not isinstance(value, bool):
         raise InvalidRequestError(f"the parameter {name} is neither true nor false")
-    return value
+    return bool(value)
 
 
 def shown(text: str) -> str:

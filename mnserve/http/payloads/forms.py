@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -48,6 +49,9 @@ async def _read(content_type: str, body: bytes) -> tuple[bytes, SentImages]:
     async def stream() -> AsyncIterator[bytes]:
         yield body
 
+    boundary = parse_options_header(content_type)[1].get(b"boundary")
+    if boundary and b"--" + boundary + b"--" not in body:  # the parser drops a part without an end
+        raise InvalidRequestError("the body is no form of this call: it has no end; send all of it")
     headers = Headers({"content-type": content_type})
     try:
         parser = _InMemory(
@@ -77,7 +81,11 @@ async def _content(form: FormData) -> tuple[bytes, SentImages]:
             files.append(await value.read())
         elif field == REQUEST:
             text = value.encode()
-        elif field == RESIZE and value in ("true", "false"):
+        elif field == RESIZE:
+            if value not in ("true", "false"):
+                raise InvalidRequestError(
+                    f"the field {RESIZE} of the form is '{printable(shortened(value))}'; it must be true or false"
+                )
             resize = value == "true"
         else:
             raise InvalidRequestError(

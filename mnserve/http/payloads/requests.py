@@ -98,8 +98,8 @@ def read_request(body: bytes, json_bytes: int | None, model: str, version: str) 
     for tensor in list_of(content, "outputs"):
         name = text_of(tensor, "name", "an output")
         parameters = object_of(tensor, "parameters", f"output '{shown(name)}'")
-        if _BINARY in parameters:
-            named[name] = truth_of(parameters.pop(_BINARY), _BINARY)
+        if (wanted := parameters.pop(_BINARY, None)) is not None:
+            named[name] = truth_of(wanted, _BINARY)
         output = request.outputs.add(name=name)
         set_parameters(output.parameters, parameters, f"output '{shown(name)}'")
     return ReadRequest(message=request, form=AnswerForm(binary=binary, named=named), images=images)
@@ -139,15 +139,15 @@ def _add_input(request: pb.ModelInferRequest, tensor: dict[str, Any], body: memo
                 f"{what} has {_BINARY_SIZE} {shown(str(size))}, but {len(body) - position} bytes of binary data are "
                 "left"
             )
-        if "data" in tensor:
+        if tensor.get("data") is not None:
             raise InvalidRequestError(f"{what} has data, and {_BINARY_SIZE}; send it once")
         request.raw_input_contents.append(bytes(body[position : position + size]))
         return position + size
-    if REGION in parameters:
-        if "data" in tensor:
+    if parameters.get(REGION) is not None:
+        if tensor.get("data") is not None:
             raise InvalidRequestError(f"{what} has data, and is in shared memory; send it once")
         return position
-    if "data" not in tensor:
+    if (data := tensor.get("data")) is None:
         raise InvalidRequestError(f"{what} has no data; send data, or {_BINARY_SIZE} with binary data behind the JSON")
     datatype = DATATYPES.get(datatype_name)
     if datatype is None:
@@ -156,7 +156,6 @@ def _add_input(request: pb.ModelInferRequest, tensor: dict[str, Any], body: memo
         )
     if any(size < 0 for size in shape):
         raise InvalidRequestError(f"{what} has shape {shape} with a negative size")
-    data = tensor["data"]
     if datatype.is_bytes and parameters.get(_CONTENT_TYPE) == _BASE64:
         data = [base64_bytes(text, what) for text in flat_texts(data, shape, what)]
     request.raw_input_contents.append(json_to_raw(data, datatype, shape, what))

@@ -1,4 +1,4 @@
-"""Routes of health, which need no token."""
+"""Routes of health. Those of the server need no token, that of a model does."""
 
 from __future__ import annotations
 

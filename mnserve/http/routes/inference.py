@@ -90,4 +90,4 @@ class _Inference:
             self._images = ImageTurns()
         served = request.services.models.find(read.message.model_name, read.message.model_version)
         assert read.images is not None
-        await self._images.put(read.images, read.message, served)
+        await self._images.put(read.images, read.message, served, request.services.settings.max_message_bytes)

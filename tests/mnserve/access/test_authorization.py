@@ -156,7 +156,7 @@ async def test_probes_need_no_token_and_reflection_does(channel: grpc.aio.Channe
 @pytest.mark.parametrize(
     ("metadata", "code", "words"),
     [
-        ((), CODE.UNAUTHENTICATED, "the call has no token; send the metadata `authorization: Bearer TOKEN`"),
+        ((), CODE.UNAUTHENTICATED, "the call has no token; send `authorization: Bearer TOKEN` once, as metadata"),
         ((("authorization", f"bearer   {INFER} "),), CODE.OK, ""),
         ((("authorization", INFER),), CODE.UNAUTHENTICATED, "is no bearer token"),
         ((("authorization", f"Basic {INFER}"),), CODE.UNAUTHENTICATED, "is no bearer token"),

@@ -13,7 +13,7 @@ import pytest
 
 from mnserve.client.balancing import BALANCED_OPTIONS, balanced_target
 from mnserve.client.replicas import ReplicaChannel, list_replicas
-from mnserve.errors import ServerUnreachableError, SettingsError
+from mnserve.errors import RequestRefusedError, ServerUnreachableError, SettingsError
 
 NAME = "/test.Test/Name"
 
@@ -26,6 +26,8 @@ class Named:
         self.status: grpc.StatusCode | None = None
         self.calls = 0
         self.listed: list[str] = []
+        self.token = ""
+        """Token that the list needs, if any."""
         self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
         methods = {"Name": grpc.unary_unary_rpc_method_handler(self._name)}
         listing = {"ListReplicas": grpc.unary_unary_rpc_method_handler(self._list)}
@@ -44,7 +46,12 @@ class Named:
             context.abort(self.status, "not now")
         return str(self.number).encode()
 
-    def _list(self, _request: bytes, _context: grpc.ServicerContext) -> bytes:
+    def _list(self, _request: bytes, context: grpc.ServicerContext) -> bytes:
+        metadata = dict(context.invocation_metadata())
+        if self.token and metadata.get("authorization") != f"Bearer {self.token}":
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "the call has no token")
+        if metadata.get("application") == "other":
+            context.abort(grpc.StatusCode.NOT_FOUND, "Application 'other' not found.")
         return json.dumps({"replicas": [{"grpc": url} for url in self.listed]}).encode()
 
     def stop(self) -> None:
@@ -160,3 +167,50 @@ def test_what_lists_no_replicas_is_named(start: Callable[[], Named]) -> None:
             list_replicas(channel)
     with pytest.raises(ServerUnreachableError):
         ReplicaChannel([server.url])
+
+
+def test_the_list_is_asked_for_with_a_token(start: Callable[[], Named]) -> None:
+    proxy, one = start(), start()
+    proxy.listed, proxy.token = [one.url], "secret"
+    metadata = (("authorization", "Bearer secret"),)
+    with grpc.insecure_channel(balanced_target([proxy.url])) as channel:
+        assert list_replicas(channel, metadata) == [one.url]
+        with pytest.raises(RequestRefusedError, match=r"the call has no token.*give metadata=.*Bearer TOKEN"):
+            list_replicas(channel)
+        with pytest.raises(ServerUnreachableError, match=r"'other' not found.*give metadata=.*--app"):
+            list_replicas(channel, (*metadata, ("application", "other")))
+    with pytest.raises(RequestRefusedError):
+        ReplicaChannel([proxy.url])
+    with ReplicaChannel([proxy.url], metadata=metadata) as replicas:
+        assert set(ask(replicas, 2)) == {1}
+
+
+def test_a_token_that_is_taken_away_keeps_the_replicas_that_are_known(start: Callable[[], Named]) -> None:
+    proxy, one, two = start(), start(), start()
+    proxy.listed, proxy.token = [one.url], "secret"
+    with ReplicaChannel([proxy.url], refresh_seconds=0.1, metadata=(("authorization", "Bearer secret"),)) as channel:
+        proxy.token = "another"
+        proxy.listed = [two.url]
+        time.sleep(1.5)
+        assert channel.urls == [one.url]
+        proxy.token = "secret"
+        deadline = time.monotonic() + 20
+        while channel.urls != [two.url]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_proxies_may_be_reached_by_channels_of_their_own(start: Callable[[], Named]) -> None:
+    proxy, one = start(), start()
+    proxy.listed = [one.url]
+    targets = []
+
+    def connect(target: str, options: Any) -> grpc.Channel:
+        targets.append(target)
+        return grpc.insecure_channel(target, options=options)
+
+    with ReplicaChannel(
+        ["proxy.invalid:1"], connect_proxies=lambda _, options: connect(proxy.url[7:], options)
+    ) as channel:
+        assert set(ask(channel, 2)) == {1}
+    assert targets == [proxy.url[7:]]

@@ -101,6 +101,13 @@ def test_a_repository_that_cannot_be_served_is_named(tmp_path: Path) -> None:
         build({"repository": str(tmp_path), "separate": True})
 
 
+def test_a_model_that_ray_cannot_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "digits#1" / "1").mkdir(parents=True)
+    build({"repository": str(tmp_path)})
+    with pytest.raises(SettingsError, match="rename digits#1"):
+        build({"repository": str(tmp_path), "separate": True})
+
+
 def test_the_file_of_the_documentation_is_one_of_ray_serve(repository: Path) -> None:
     text = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert text is not None

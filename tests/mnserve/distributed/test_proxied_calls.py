@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib
 import json
-import pickle
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -18,119 +13,13 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from mnserve.distributed import ingress, replica
 from mnserve.distributed.arguments import settings_from_arguments
-from mnserve.distributed.proxied_context import StreamEndedError
-from mnserve.distributed.replica import Replica
 from mnserve.distributed.router import Router
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "conformance"))
-from models import write_models
-
-Serve = Callable[..., Awaitable[grpc.aio.Channel]]
 ROWS = np.arange(4, dtype=np.float32).reshape(1, 4)
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models of the conformance suite."""
-    every, folder = tmp_path_factory.mktemp("every"), tmp_path_factory.mktemp("models")
-    write_models(every)
-    for name in ("double", "slow"):
-        (every / name).rename(folder / name)
-    return folder
-
-
-class Proxy:
-    """Ray Serve's gRPC server in front of one object, which it calls as its proxies call a replica."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-        self.lost = False
-        """Fail as a proxy does whose replica has died."""
-        internals = importlib.import_module("ray.serve._private.grpc_util")
-        self._context = importlib.import_module("ray.serve.grpc_util").RayServegRPCContext
-        self._stream = internals.gRPCStreamingType.STREAM_STREAM
-        self.server = internals.gRPCGenericServer(self._factory)
-
-    def _factory(self, service_method: str, streaming_type: Any) -> Any:
-        method = getattr(self.target, service_method.rpartition("/")[2])
-
-        async def answer(request: bytes, context: Any) -> bytes:
-            if self.lost:
-                context.set_code(grpc.StatusCode.INTERNAL)
-                context.set_details("The actor died unexpectedly")
-                return b""
-            carried = pickle.loads(pickle.dumps(self._context(context)))
-            response = await method(pickle.loads(pickle.dumps(request)), grpc_context=carried)
-            pickle.loads(pickle.dumps(carried))._set_on_grpc_context(context)
-            data: bytes = response.SerializeToString()
-            return data
-
-        async def answer_stream(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            carried = self._context(context)
-
-            async def messages() -> AsyncIterator[bytes]:
-                async for request in requests:
-                    yield request
-
-            try:
-                async for response in method(messages(), grpc_context=carried):
-                    carried._set_on_grpc_context(context)
-                    yield response.SerializeToString()
-            except StreamEndedError:
-                context.set_code(carried.code())
-                context.set_details(carried.details())
-
-        return answer_stream if streaming_type == self._stream else answer
-
-
-@pytest.fixture
-async def replicas(monkeypatch: pytest.MonkeyPatch, repository: Path) -> AsyncIterator[Callable[..., Any]]:
-    """Starts replicas in this process: ``await replicas(only=("double",), run_timeout=1)``."""
-    monkeypatch.setattr(replica.ray.util, "get_node_ip_address", lambda: "127.0.0.1")
-    context = SimpleNamespace(replica_id=SimpleNamespace(unique_id="first"))
-    monkeypatch.setattr(replica.serve, "get_replica_context", lambda: context)
-    monkeypatch.setattr(replica, "configure", lambda *_: None)  # the log of this process stays with pytest
-    started: list[Replica] = []
-
-    async def start(only: tuple[str, ...] | None = None, **arguments: Any) -> Replica:
-        given = {"repository": str(repository), "log_level": "error", "drain_timeout": 2.0, **arguments}
-        made = Replica(settings_from_arguments(given), "", only)
-
-        async def ask_all(method: str, *args: str, **_seconds: float) -> list[Any]:
-            answer = await getattr(made, method)(*args)
-            return [answer] if answer else []
-
-        monkeypatch.setattr(made, "_ask_all", ask_all)
-        await made.reconfigure({"revision": "1"})
-        started.append(made)
-        return made
-
-    yield start
-    for one in started:
-        await one.stop()
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Callable[[Proxy], Awaitable[grpc.aio.Channel]]]:
-    """Opens a channel to a proxy; both end with the test."""
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def start(proxy: Proxy) -> grpc.aio.Channel:
-            ingress.add_to_server(None, proxy.server)
-            port = proxy.server.add_insecure_port("127.0.0.1:0")
-            await proxy.server.start()
-            stack.push_async_callback(proxy.server.stop, 0)
-            channel: grpc.aio.Channel = await stack.enter_async_context(
-                grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.enable_retries", 0)])
-            )
-            return channel
-
-        yield start
 
 
 def request(model: str = "double", array: Any = ROWS, turns: int | None = None, **fields: Any) -> pb.ModelInferRequest:
@@ -155,7 +44,7 @@ async def status_of(call: Awaitable[Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 async def test_calls_are_answered_as_by_a_server(replicas: Any, connect: Any) -> None:
-    stub = GRPCInferenceServiceStub(await connect(Proxy(await replicas())))
+    stub = GRPCInferenceServiceStub(await connect(await replicas()))
     for _ in range(3):  # the second is of a form that is known
         assert answer_of(await stub.ModelInfer(request(id="7"))) == (2 * ROWS[0]).tolist()
     assert (await stub.ServerReady(pb.ServerReadyRequest())).ready
@@ -166,7 +55,7 @@ async def test_calls_are_answered_as_by_a_server(replicas: Any, connect: Any) ->
 
 
 async def test_a_refused_call_has_status_words_and_no_mark(replicas: Any, connect: Any) -> None:
-    channel = await connect(Proxy(await replicas()))
+    channel = await connect(await replicas())
     code, words, trailing = await status_of(GRPCInferenceServiceStub(channel).ModelInfer(request("nothing")))
     assert code == "NOT_FOUND"
     assert "there is no model 'nothing'" in words
@@ -185,7 +74,7 @@ async def test_a_fault_of_ours_stays_internal(
     replicas: Any, connect: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = await replicas()
-    channel = await connect(Proxy(broken))
+    channel = await connect(broken)
 
     def fail(*_args: object) -> None:
         raise ZeroDivisionError
@@ -198,17 +87,30 @@ async def test_a_fault_of_ours_stays_internal(
 
 
 async def test_a_lost_replica_may_be_tried_again(replicas: Any, connect: Any) -> None:
-    proxy = Proxy(await replicas())
-    stub = GRPCInferenceServiceStub(await connect(proxy))
-    proxy.lost = True
+    stub = GRPCInferenceServiceStub(await connect(await replicas(), lost=lambda: True))
     code, words, trailing = await status_of(stub.ModelInfer(request()))
     assert code == "UNAVAILABLE"
     assert "try again" in words
     assert trailing["grpc-retry-pushback-ms"] == "250"
 
 
+@pytest.mark.parametrize(
+    ("attempts", "wait"), [("1", "500"), ("2", "1000"), ("4", "2000"), ("99", "250"), ("-1", "250"), ("a", "250")]
+)
+async def test_each_attempt_waits_longer_for_another_replica(
+    replicas: Any, connect: Any, handle_of: Any, attempts: str, wait: str
+) -> None:
+    metadata = (("grpc-previous-rpc-attempts", attempts),)
+    stub = GRPCInferenceServiceStub(await connect(await replicas(), lost=lambda: True))
+    assert (await status_of(stub.ModelInfer(request(), metadata=metadata)))[2]["grpc-retry-pushback-ms"] == wait
+    router = Router({"double": (handle := handle_of(None))}, settings_from_arguments({"repository": "models"}))
+    handle.lost = True
+    stub = GRPCInferenceServiceStub(await connect(router))
+    assert (await status_of(stub.ModelInfer(request(), metadata=metadata)))[2]["grpc-retry-pushback-ms"] == wait
+
+
 async def test_calls_beyond_the_places_are_told_when_to_come_back(replicas: Any, connect: Any) -> None:
-    stub = GRPCInferenceServiceStub(await connect(Proxy(await replicas(max_concurrent_requests=1))))
+    stub = GRPCInferenceServiceStub(await connect(await replicas(max_concurrent_requests=1)))
     first = stub.ModelInfer(request("slow", turns=20_000))
     await asyncio.sleep(0.05)
     code, _, trailing = await status_of(stub.ModelInfer(request()))
@@ -220,7 +122,7 @@ async def test_calls_beyond_the_places_are_told_when_to_come_back(replicas: Any,
 async def test_tokens_hold_at_the_replica(replicas: Any, connect: Any, token_file: Callable[[str], str]) -> None:
     words = "correct-horse-battery-staple-01 infer\n"
     guarded = await replicas(token_file=token_file(words), insecure_tokens=True)
-    stub = GRPCInferenceServiceStub(await connect(Proxy(guarded)))
+    stub = GRPCInferenceServiceStub(await connect(guarded))
     assert (await stub.ServerLive(pb.ServerLiveRequest())).live
     token = (("authorization", f"Bearer {words.split()[0]}"),)
     assert (await status_of(stub.ModelInfer(request())))[0] == "UNAUTHENTICATED"
@@ -230,7 +132,7 @@ async def test_tokens_hold_at_the_replica(replicas: Any, connect: Any, token_fil
 
 
 async def test_a_stream_answers_in_order(replicas: Any, connect: Any) -> None:
-    stub = GRPCInferenceServiceStub(await connect(Proxy(await replicas())))
+    stub = GRPCInferenceServiceStub(await connect(await replicas()))
     names = ["double", "nothing", *["double"] * 20]
     stream = stub.ModelStreamInfer(iter([request(name, ROWS + index) for index, name in enumerate(names)]))
     answers = [answer async for answer in stream]
@@ -239,7 +141,7 @@ async def test_a_stream_answers_in_order(replicas: Any, connect: Any) -> None:
 
 
 async def test_a_stream_ends_at_what_is_no_message(replicas: Any, connect: Any) -> None:
-    channel = await connect(Proxy(await replicas()))
+    channel = await connect(await replicas())
     call = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
     stream = call(iter([request().SerializeToString(), b"\xff\xff"]))
     assert not pb.ModelStreamInferResponse.FromString(await stream.read()).error_message
@@ -275,7 +177,7 @@ async def test_a_replica_loads_what_is_new_and_keeps_what_cannot_be_loaded(
 async def test_a_broken_engine_is_unhealthy(replicas: Any, connect: Any) -> None:
     broken = await replicas(run_timeout=0.2)
     await broken.check_health()
-    stub = GRPCInferenceServiceStub(await connect(Proxy(broken)))
+    stub = GRPCInferenceServiceStub(await connect(broken))
     assert (await status_of(stub.ModelInfer(request("slow", turns=300_000))))[0] == "UNAVAILABLE"
     with pytest.raises(Exception, match="slow"):
         await broken.check_health()
@@ -286,7 +188,7 @@ async def test_a_broken_engine_is_unhealthy(replicas: Any, connect: Any) -> None
 
 async def test_waiting_rows_are_reported(replicas: Any, connect: Any) -> None:
     loaded = await replicas()
-    stub = GRPCInferenceServiceStub(await connect(Proxy(loaded)))
+    stub = GRPCInferenceServiceStub(await connect(loaded))
     calls = [stub.ModelInfer(request("slow", turns=20_000)) for _ in range(30)]
     for _ in range(100):
         if (await loaded.record_autoscaling_stats())["queued_rows"] >= 8:
@@ -298,25 +200,10 @@ async def test_waiting_rows_are_reported(replicas: Any, connect: Any) -> None:
         call.cancel()
 
 
-class Handle:
-    """Stands for Ray Serve's handle of a deployment: its methods have ``remote``."""
-
-    def __init__(self, target: Replica) -> None:
-        self._target = target
-        self.lost = False
-
-    def __getattr__(self, name: str) -> Any:
-        async def remote(*args: Any) -> Any:
-            if self.lost:
-                raise RuntimeError("ActorDiedError")
-            return await getattr(self._target, name)(*args)
-
-        return SimpleNamespace(remote=remote)
-
-
-async def test_each_call_goes_to_the_model_that_it_names(replicas: Any, connect: Any) -> None:
-    handles = {name: Handle(await replicas(only=(name,))) for name in ("double", "slow")}
-    channel = await connect(Proxy(Router(handles)))
+async def test_each_call_goes_to_the_model_that_it_names(replicas: Any, connect: Any, handle_of: Any) -> None:
+    handles = {name: handle_of(await replicas(only=(name,))) for name in ("double", "slow")}
+    router = Router(handles, settings_from_arguments({"repository": "models"}))
+    channel = await connect(router)
     stub = GRPCInferenceServiceStub(channel)
     assert answer_of(await stub.ModelInfer(request())) == (2 * ROWS[0]).tolist()
     assert (await stub.ServerReady(pb.ServerReadyRequest())).ready
@@ -335,7 +222,7 @@ async def test_each_call_goes_to_the_model_that_it_names(replicas: Any, connect:
     for service in ("", "slow"):
         assert (await health.Check(health_pb2.HealthCheckRequest(service=service))).status == 1
     assert (await status_of(health.Check(health_pb2.HealthCheckRequest(service="nothing"))))[0] == "NOT_FOUND"
-    assert await Router(handles).reload_all() == []
+    assert await router.reload_all() == []
     handles["slow"].lost = True
     assert (await status_of(stub.ModelInfer(request("slow", turns=1))))[0] == "UNAVAILABLE"
     assert not (await stub.ServerReady(pb.ServerReadyRequest())).ready

@@ -52,7 +52,7 @@ def test_threads_that_were_asked_for_stay() -> None:
         ({"gpus": -1}, "--gpus is -1"),
         ({"direct_port": 70_000}, "--direct-port is 70000"),
         ({"detach": True}, "give --address"),
-        ({"app": ""}, "--app"),
+        *(({"app": name}, "--app") for name in ("", "a/b", "a#b", "{a}", "-", "ü", "a b", "a\n", "a" * 65)),
         ({"token_file": "tokens"}, "--insecure-tokens"),
         ({"token_file": "tokens", "tls_certificate": "a", "tls_key": "b"}, "RAY_USE_TLS"),
     ],

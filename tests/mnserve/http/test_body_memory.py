@@ -46,27 +46,34 @@ async def test_the_slowest_body_ends_where_others_find_no_room(monkeypatch: pyte
     refused = RefusedCalls()
     memory = BodyMemory(1000, refused)
 
-    async def receive() -> str:
+    async def receive(size: int) -> str:
         try:
-            async with asyncio.timeout(60) as limit:
-                with memory.arriving(limit):
-                    await asyncio.sleep(60)
+            with HeldBody(memory) as held:
+                assert held.grow(size)
+                async with asyncio.timeout(60) as limit:
+                    with held.arriving(limit):
+                        await asyncio.sleep(60)
         except TimeoutError:
             return "ended"
         return "arrived"
 
-    slow = asyncio.create_task(receive())
+    small = asyncio.create_task(receive(FREE_BYTES))
     await asyncio.sleep(0.05)
-    later = asyncio.create_task(receive())
+    slow = asyncio.create_task(receive(FREE_BYTES + 400))
     await asyncio.sleep(0.05)
-    assert "hold 0 bytes, and together they may hold 1000" in str(memory.refusal())
+    later = asyncio.create_task(receive(FREE_BYTES + 500))
+    await asyncio.sleep(0.05)
+    assert "hold 900 bytes, and together they may hold 1000" in str(memory.refusal())
     await asyncio.sleep(0.05)
     assert not slow.done(), "it has its time"
     monkeypatch.setattr(body_memory, "_PATIENCE", 0.01)
     memory.refusal()
     assert await slow == "ended"
+    assert memory.held == 500
     assert not later.done(), "one at a time"
-    later.cancel()
+    assert not small.done(), "it holds nothing that others could have"
+    for task in (later, small):
+        task.cancel()
     assert refused.counts["PLACES"] == 2
 
 

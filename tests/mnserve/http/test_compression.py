@@ -12,7 +12,7 @@ import pytest
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
 from mnserve.http.answers import BINARY, HttpAnswer
 from mnserve.http.compression import compressed, decompressed
-from mnserve.http.errors import NoRoomError
+from mnserve.http.errors import BodyMemoryError
 
 TEXT = b"abc" * 1000
 
@@ -61,7 +61,7 @@ def test_nothing_more_is_unpacked_where_there_is_no_room() -> None:
         counted.append(size)
         return sum(counted) <= 2**21
 
-    with pytest.raises(NoRoomError):
+    with pytest.raises(BodyMemoryError):
         decompressed(gzip.compress(bytes(2**26), 9), "gzip", 2**26, grow)
     assert sum(counted) <= 3 * 2**20
 
@@ -71,14 +71,24 @@ def test_nothing_more_is_unpacked_where_there_is_no_room() -> None:
     [
         (b"no gzip", "no gzip"),
         (gzip.compress(TEXT, mtime=0)[:-4], "no end"),
-        (gzip.compress(TEXT, mtime=0) + b"more", "bytes behind"),
-        (gzip.compress(TEXT, mtime=0) + bytes(2**15), "bytes behind"),
+        (gzip.compress(TEXT, mtime=0) + b"more", "no gzip: .*incorrect header"),
+        (gzip.compress(TEXT, mtime=0) + bytes(2**15), "no gzip: .*incorrect header"),
+        (gzip.compress(b"", mtime=0) * 1025, "bytes behind"),
     ],
-    ids=["text", "cut off", "more", "much more"],
+    ids=["text", "cut off", "more", "much more", "members"],
 )
 def test_damaged_bodies_are_refused(body: bytes, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words):
         decompressed(body, "gzip", 10_000, always)
+
+
+@pytest.mark.parametrize("size", [1, 2**14, 2**16])
+def test_a_body_of_several_members_is_read_whole(size: int) -> None:
+    parts = [random.Random(k).randbytes(size) for k in range(5)]
+    body = b"".join(gzip.compress(part, mtime=0) for part in [*parts, b""])
+    assert decompressed(body, "gzip", 2**20, always) == b"".join(parts)
+    with pytest.raises(InvalidRequestError, match="bytes behind"):
+        decompressed(zlib.compress(TEXT) * 2, "deflate", 2**20, always)
 
 
 def test_other_encodings_are_refused() -> None:
@@ -95,6 +105,13 @@ def test_other_encodings_are_refused() -> None:
         (b"gzip, deflate, br", b"application/json", b"gzip"),
         (b"gzip;q=0, deflate;q=0.5", b"application/json", b"deflate"),
         (b"br", b"application/json", None),
+        (b"gzip;q=0.5, deflate;q=1", b"application/json", b"deflate"),
+        (b"*", b"application/json", b"gzip"),
+        (b"*, gzip;q=0", b"application/json", b"deflate"),
+        (b"*;q=0", b"application/json", None),
+        (b"*", BINARY, None),
+        (b"gzip, identity", BINARY, b"gzip"),
+        (b"gzip;q=much, ,", b"application/json", None),
         (None, b"application/json", None),
     ],
 )

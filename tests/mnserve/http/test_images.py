@@ -159,6 +159,12 @@ async def test_forms_and_texts_that_do_not_fit_are_refused(
         data={"request": json.dumps({"inputs": [{"name": "a", "datatype": "FP32", "shape": [1], "data": [1]}]})},
     )
     assert "no JSON" in await refusal(files={"image": image}, data={"request": "{"})
+    assert "the field resize of the form is 'yes'" in await refusal(files={"image": image}, data={"resize": "yes"})
+    part = b'--B\r\nContent-Disposition: form-data; name="image"; filename="a.png"\r\n\r\n' + image + b"\r\n"
+    form = {"Content-Type": 'multipart/form-data; boundary="B"'}
+    assert (await client.post(INFER, content=part * 2 + b"--B--", headers=form)).status_code == 200
+    for cut in (part * 2, part + part[:-20], part + b"--B-"):
+        assert "it has no end; send all of it" in await refusal(content=cut, headers=form)
     assert "is no form of this call" in await refusal(
         content=b"abc", headers={"Content-Type": "multipart/form-data; boundary=B"}
     )
@@ -169,5 +175,26 @@ async def test_forms_and_texts_that_do_not_fit_are_refused(
     other = await client.post("/v2/models/double/infer", files={"image": image})
     assert other.status_code == 400
     assert "an image has three dimensions" in other.json()["error"]
+    assert other.json()["error"].endswith("; send its tensors in place of image files")
     none = await client.post("/v2/models/none/infer", files={"image": image})
     assert none.status_code == 404
+
+
+async def test_images_of_a_model_of_any_size_become_no_larger_a_tensor_than_a_request_may_bring(
+    serve_http: ServeHttp, repository: Path, write_onnx_model: Callable[..., Path]
+) -> None:
+    write_onnx_model(
+        repository,
+        "colours",
+        [("GlobalAveragePool", ["image"], ["logits"])],
+        {"image": ("FLOAT", ["batch", 3, "height", "width"])},
+        {"logits": ("FLOAT", ["batch", 3, 1, 1])},
+    )
+    client = await serve_http(max_message_bytes=2**20)
+    for number, size in ((1, (290, 300)), (3, (160, 170))):  # 1,044,000 and 979,200 bytes of FP32
+        fits = await client.post(INFER, files=[("image", picture(RED, size))] * number)
+        assert fits.status_code == 200, fits.text
+    for number, size in ((1, (300, 300)), (4, (160, 170)), (2, (6000, 6000))):
+        refused = await client.post(INFER, files=[("image", picture(RED, size))] * number)
+        assert refused.status_code == 413, refused.text
+        assert "a request takes at most 1048576; send smaller images or fewer" in refused.json()["error"]

@@ -32,7 +32,6 @@ def test_own_pages_and_clients_that_are_no_browsers_may_call(origin: str | None,
         ("https://evil.example", "server:8000", False),
         ("null", "server:8000", False),
         ("http://server:8001", "server:8000", False),
-        ("http://evil.example:8000", "evil.example:8000", True),  # whose name leads to this machine
         ("http://[bad", "server:8000", False),
     ],
 )
@@ -40,3 +39,21 @@ def test_pages_of_others_may_not(origin: str, host: str, local: bool) -> None:
     with pytest.raises(PermissionDeniedError, match="may not call this server"):
         check(origin, host, local=local)
     check(origin, host, local=local, method="GET")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_server_for_this_machine_has_its_names_alone(method: str) -> None:
+    """A page may have its own name lead to this machine."""
+    for host in (
+        "evil.example:8000",
+        "evil.example",
+        "127.0.0.1.evil.example:80",
+        "10.0.0.1",
+        "localhost.evil.example",
+    ):
+        with pytest.raises(PermissionDeniedError, match=r"answers as localhost or 127\.0\.0\.1 alone"):
+            check(None, host, method=method, local=True)
+        check(None, host, method=method)
+    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "127.1.2.3", "[::1]:8000", "[::1]"):
+        check(None, host, method=method, local=True)
+    check_origin({"method": method, "headers": []}, local=True)  # HTTP/1.0

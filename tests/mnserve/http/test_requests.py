@@ -63,6 +63,17 @@ def test_base64_text_becomes_bytes() -> None:
         read({"inputs": [{**item, "data": ["#"], "parameters": {"content_type": "base64"}}]})
 
 
+def test_null_stands_for_what_is_not_set() -> None:
+    """As clients write it that send every field of a class."""
+    unset = {"id": None, "parameters": None, "outputs": None}
+    assert read({**unset, "inputs": [{**INPUT, "parameters": None}]}).message == read({"inputs": [INPUT]}).message
+    nulls = {"timeout": None, "binary_data_output": None}
+    outputs = [{"name": "y", "parameters": {"binary_data": None, "classification": None}}]
+    found = read({"parameters": nulls, "inputs": [{**BINARY, "data": None}], "outputs": outputs}, RAW)
+    assert found.message == read({"inputs": [BINARY], "outputs": [{"name": "y"}]}, RAW).message
+    assert not found.form.is_binary("y")
+
+
 def test_an_input_in_shared_memory_has_no_contents() -> None:
     item = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"shared_memory_region": "r"}}
     message = read({"inputs": [item]}).message
@@ -89,12 +100,12 @@ def test_an_input_in_shared_memory_has_no_contents() -> None:
         ({"outputs": "y"}, "the field outputs is no list of objects"),
         ({"id": 1}, "the field id of the request is no text"),
         ({"parameters": []}, "the field parameters of the request is no object"),
-        ({"parameters": {"a": None}}, "'a' of the request is neither text, a number"),
         ({"parameters": {"a": [1]}}, "'a' of the request is neither text, a number"),
         ({"parameters": {"binary_data_output": 1}}, "binary_data_output is neither true nor false"),
         ({"outputs": [{"name": "y", "parameters": {"binary_data": "yes"}}]}, "binary_data is neither true nor false"),
         ({"outputs": [{"name": 1}]}, "the field name of an output is no text"),
-        ({"inputs": [{**INPUT, "name": None}]}, "the field name of an input is no text"),
+        ({"inputs": [{**INPUT, "name": 7}]}, "the field name of an input is no text"),
+        ({"inputs": [{**INPUT, "data": None}]}, "input 'x' has no data"),
         ({"inputs": [{**INPUT, "datatype": 3}]}, "the field datatype of input 'x' is no text"),
         ({"inputs": [{**INPUT, "datatype": "FP33"}]}, "datatype 'FP33', expected one of BOOL"),
         ({"inputs": [{**INPUT, "shape": 2}]}, "input 'x' has no shape"),

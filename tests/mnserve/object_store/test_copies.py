@@ -1,12 +1,14 @@
-"""Copies on the disk: interrupted, damaged, made by several processes at once, and removed for others."""
+"""Copies on the disk: interrupted, damaged, and made by several processes at once."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,12 @@ from pathlib import Path
 import pytest
 from file_store import FileStore
 
-from mnserve.errors import CorruptModelError, ModelCacheError, StoppingError, StoreUnreachableError
-from mnserve.object_store.cache import Cache
+from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
+from mnserve.object_store.download import download
+from mnserve.object_store.entries import StoredFile
 from mnserve.object_store.mirror import Mirror
-from mnserve.object_store.room import make_room
-from mnserve.object_store.view import linked_copies
+from mnserve.object_store.store import Store
+from mnserve.object_store.url import parse_url
 from mnserve.repository.reader import read_config
 
 MakeMirror = Callable[..., Mirror]
@@ -51,39 +54,76 @@ def copies(cache: Path, name: str = "a") -> list[Path]:
     return sorted(path.with_suffix("") for path in cache.glob(f"repositories/*/{name}/*.json"))
 
 
+def cut_off(store: FileStore, mirror: Mirror, cache: Path) -> int:
+    """Copies ``b``, whose model ends after 200,000 bytes; returns how many of them have arrived."""
+
+    def partial() -> int:
+        return sum(path.stat().st_size for path in cache.glob("repositories/*/b/.partial/*"))
+
+    # A client may drop what it has not looked at yet when the connection ends.
+    store.cut, store.before_piece = 200_000, lambda sent: sent and wait_until(partial)
+    mirror.fetch()
+    assert not copies(cache, "b")
+    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
+        read_config(mirror.folder, "b")
+    assert 0 < partial() <= 200_000
+    store.cut = 0
+    store.begun.clear()
+    return partial()
+
+
 @pytest.mark.parametrize("ranges", [True, False])
 def test_an_interrupted_download_is_gone_on_with(
     ranges: bool, store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
 ) -> None:
     model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
-    store.cut, store.ranges = 200_000, ranges
     mirror = mirror_of(f"{store.url}/models")
-    mirror.fetch()
-    assert not copies(cache, "b")
-    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
-        read_config(mirror.folder, "b")
-    (partial,) = cache.glob("repositories/*/b/.partial/*")
-    arrived = partial.stat().st_size
-    assert 0 < arrived <= 200_000
-    store.cut = 0
-    store.begun.clear()
-    mirror.poll()
+    arrived = cut_off(store, mirror, cache)
+    store.ranges = ranges
     mirror.poll()
     assert content(mirror.folder)["b/1/model.onnx"] == model
     assert store.begun["models/b/1/model.onnx"] == ([arrived] if ranges else [arrived, 0])
 
 
+def test_what_has_arrived_stays_where_the_connection_ends_again(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
+    mirror = mirror_of(f"{store.url}/models")
+    arrived = cut_off(store, mirror, cache)
+    store.cut = 1
+    mirror.poll()
+    store.cut = 0
+    mirror.poll()
+    assert content(mirror.folder)["b/1/model.onnx"] == model
+    assert store.begun["models/b/1/model.onnx"] == [arrived, arrived]
+
+
+@pytest.mark.parametrize("status", [416, 500])
+def test_a_file_of_which_the_store_gives_no_part_is_asked_for_from_its_beginning(
+    status: int, store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
+    mirror = mirror_of(f"{store.url}/models")
+    cut_off(store, mirror, cache)
+    store.range_status = status
+    mirror.poll()
+    mirror.poll()
+    assert content(mirror.folder)["b/1/model.onnx"] == model
+
+
 def test_a_download_that_was_killed_is_gone_on_with(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
-    model = store.files["models/a/2/model.onnx"] = os.urandom(24 * 2**20)
-    store.pause = 0.005
+    model = store.files["models/a/2/model.onnx"] = os.urandom(4 * 2**20)
+    killed = threading.Event()
+    store.before_piece = lambda sent: sent < 2 * 2**20 or killed.wait(60)
     process = fetch_elsewhere(f"{store.url}/models", cache)
     wait_until(lambda: any(path.stat().st_size > 2**20 for path in cache.glob("repositories/*/a/.partial/*")))
     process.kill()
     process.communicate()
+    killed.set()
     assert not copies(cache), "half a model is no copy"
     assert len(list((cache / "views").iterdir())) == 2
     arrived = max(path.stat().st_size for path in cache.glob("repositories/*/a/.partial/*"))
-    store.pause = 0.0
     store.begun.clear()
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
@@ -108,6 +148,16 @@ def test_a_copy_that_was_damaged_on_the_disk_is_made_again(
     assert "models/b/1/model.onnx" not in store.begun
 
 
+def test_a_copy_that_was_removed_by_hand_is_made_again(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    shutil.rmtree(cache / "repositories")
+    mirror.poll()
+    assert content(mirror.folder)["a/2/model.onnx"] == store.files["models/a/2/model.onnx"]
+
+
 def test_a_checksum_of_the_store_is_compared(store: FileStore, mirror_of: MakeMirror) -> None:
     content = store.files["models/b/1/model.onnx"]
     digest = base64.b64encode(hashlib.md5(content).digest()).decode()
@@ -120,8 +170,11 @@ def test_a_checksum_of_the_store_is_compared(store: FileStore, mirror_of: MakeMi
 
 
 def test_several_processes_copy_a_model_once(store: FileStore, cache: Path) -> None:
-    store.pause = 0.05
+    all_there = threading.Event()
+    store.before_piece = lambda _: all_there.wait(60)
     processes = [fetch_elsewhere(f"{store.url}/models", cache) for _ in range(3)]
+    wait_until(lambda: len(list(cache.glob("views/*.lock"))) == 3)
+    all_there.set()
     outputs = [process.communicate(timeout=60)[0] for process in processes]
     assert outputs == ["['.stand-ins', 'a', 'b']\n"] * 3
     assert {name: len(begun) for name, begun in store.begun.items() if "model.onnx" in name} == {
@@ -129,47 +182,6 @@ def test_several_processes_copy_a_model_once(store: FileStore, cache: Path) -> N
         "models/b/1/model.onnx": 1,
     }
     assert not list((cache / "views").iterdir())
-
-
-def test_the_copy_that_was_unused_for_longest_makes_room(
-    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
-) -> None:
-    store.files = {f"models/{name}/1/model.onnx": os.urandom(100_000) for name in "abc"}
-    for name in "ab":
-        mirror = mirror_of(f"{store.url}/models", only=[name])
-        mirror.fetch()
-        mirror.close()
-    (first,), (second,) = copies(cache, "a"), copies(cache, "b")
-    os.utime(first.with_suffix(".json"), (1, 1))
-    mirror = mirror_of(f"{store.url}/models", only=["c"], model_cache_bytes=250_000)
-    mirror.fetch()
-    assert not first.exists()
-    assert second.exists()
-    fourth = mirror_of(f"{store.url}/models", only=["a", "b"], model_cache_bytes=250_000)
-    fourth.fetch()
-    assert copies(cache, "c"), "a copy in use stays"
-    with pytest.raises(CorruptModelError, match="model 'b' needs 100000 bytes more"):
-        read_config(fourth.folder, "b")
-    assert set(content(fourth.folder)) > {"a/1/model.onnx"}
-
-
-def test_a_copy_stays_that_came_into_use_while_room_was_looked_for(
-    store: FileStore, mirror_of: MakeMirror, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.files = {"models/a/1/model.onnx": os.urandom(100_000)}
-    mirror_of(f"{store.url}/models", only=["a"]).fetch()
-    looks: list[set[str]] = []
-
-    def linked(of: Cache) -> set[str]:
-        looks.append(linked_copies(of) if looks else set())
-        return looks[-1]
-
-    monkeypatch.setattr("mnserve.object_store.room.linked_copies", linked)
-    with pytest.raises(ModelCacheError, match="needs 1 bytes more"):
-        make_room(Cache(cache), 1, 1, "b")
-    (copy,) = copies(cache, "a")
-    assert looks == [set(), {str(copy)}]
-    assert copy.exists()
 
 
 def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
@@ -186,8 +198,20 @@ def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: Mak
             mirror.fetch_model("a")
 
 
-def test_a_store_that_sends_too_little_or_too_much(store: FileStore, mirror_of: MakeMirror) -> None:
+def test_a_store_that_sends_too_little(store: FileStore, mirror_of: MakeMirror) -> None:
     mirror = mirror_of(f"{store.url}/models", only=["b"])
     store.cut = 2
     with pytest.raises(StoreUnreachableError, match="does not answer for the file"):
         mirror.fetch()
+
+
+@pytest.mark.parametrize("pieces", [[b"four", b"five"], [b"fourfive"], [b"four", b"f", b"ive"]])
+def test_a_store_that_sends_too_much(
+    pieces: list[bytes], store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Store(parse_url(f"{store.url}/models"), timeout=60.0)
+    monkeypatch.setattr(client, "read", lambda *_: iter(pieces))
+    file = StoredFile(path="1/model.onnx", remote="", size=4, tag="")
+    with pytest.raises(CorruptModelError, match="arrived with more bytes than the 4 that the store tells"):
+        download(client, "b", file, tmp_path / "model", threading.Event())
+    assert not list(tmp_path.iterdir())

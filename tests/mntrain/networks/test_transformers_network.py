@@ -6,14 +6,13 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hub_server import HubServer
 from numpy.typing import NDArray
 
 from mntrain.errors import ConfigError, DataError
@@ -141,51 +140,25 @@ def test_names_that_are_none(hf_folder: Folder, monkeypatch: pytest.MonkeyPatch,
         open_network("hf:facebook/dinov2-smal")
 
 
-class Hub(BaseHTTPRequestHandler):
-    """A hub that ends connections without an answer, or knows no network."""
-
-    answers = False
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.answers:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
-    kind = type("Hub", (Hub,), {"asked": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        yield kind
-        server.shutdown()
-        thread.join()
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with HubServer() as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        yield server
 
 
-def test_a_wrong_name_on_the_hub_names_the_nearest(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.answers = True
+def test_a_wrong_name_on_the_hub_names_the_nearest(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mntrain.networks.hub._search", lambda name: ["facebook/dinov2-small", "google/vit"])
     with pytest.raises(ConfigError, match=r"no public network.*Did you mean 'facebook/dinov2-small'"):
         open_network("hf:facebook/dinov2-smal")
-    assert hub.asked == ["/api/models/facebook/dinov2-smal"]
+    assert [path for _, path, _ in hub.requests] == ["/api/models/facebook/dinov2-smal"]
 
 
-def test_a_hub_that_does_not_answer_is_asked_once(hub: type[Hub]) -> None:
+def test_a_hub_that_does_not_answer_is_asked_once(hub: HubServer) -> None:
+    hub.answers = False
     with pytest.raises(DataError, match="hub cannot be reached"):
         open_network("hf:facebook/dinov2-small")
-    assert hub.asked == ["/api/models/facebook/dinov2-small"]
+    assert [path for _, path, _ in hub.requests] == ["/api/models/facebook/dinov2-small"]
 
 
 def test_options_of_onnx_files_are_refused(hf_folder: Folder) -> None:
