@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.packed_tensors import datatype_name
 from mnserve.codec.tensors import array_to_raw, raw_to_array
+from mnserve.console.waiting import Waiting
 from mnserve.errors import InvalidRequestError, UnavailableError
 from mnserve.http.errors import CallFailedError
 from mnserve.models.catalogue import Endpoint
@@ -42,10 +42,11 @@ class ConsoleModel:
         endpoint: The version of the model.
         infer: Answers one request.
         loop: Event loop of the server.
+        waiting: Tells whether anybody waits for the prediction.
     """
 
-    def __init__(self, endpoint: Endpoint, infer: Infer, loop: asyncio.AbstractEventLoop) -> None:
-        self._endpoint, self._infer, self._loop = endpoint, infer, loop
+    def __init__(self, endpoint: Endpoint, infer: Infer, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
+        self._endpoint, self._infer, self._loop, self.waiting = endpoint, infer, loop, waiting
         self.seconds = 0.0
         """Time of all inference so far, from the request to its answer."""
 
@@ -76,7 +77,9 @@ class ConsoleModel:
 
         Raises:
             MnServeError: The error of the request.
+            ClientLeftError: Nobody waits for the prediction.
         """
+        self.waiting.check()
         request = pb.ModelInferRequest(model_name=self._endpoint.name, model_version=str(self._endpoint.version))
         for name, array in feeds.items():
             datatype = self._datatypes.get(name) or datatype_name(array)
@@ -87,9 +90,8 @@ class ConsoleModel:
         started = time.perf_counter()
         future = asyncio.run_coroutine_threadsafe(self._answered(request), self._loop)
         try:
-            response = future.result(PATIENCE)
-        except concurrent.futures.TimeoutError:
-            future.cancel()
+            response = self.waiting.result(future, PATIENCE)
+        except TimeoutError:
             raise UnavailableError(
                 f"model '{self._endpoint.name}' gave no answer within {PATIENCE:g} s; try again later, or look at its "
                 "queue"

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mnserve.client.images import Pixels, decode_image
 from mnserve.console.called_model import ConsoleModel
+from mnserve.console.image_room import check_room
 from mnserve.console.trial_input import ImageFile
-from mnserve.errors import MnServeError, TrainingImagesError
+from mnserve.errors import InvalidRequestError, MnServeError, TrainingImagesError
 from mnserve.http.payloads.sent_images import base64_bytes
 from mnserve.predicting.answers import AnswerReader, ClassScores
 from mnserve.predicting.explanations import UNADAPTED, Explanation, Neighbor
@@ -34,6 +35,7 @@ class ImageTrial:
         taken: Its input.
         explain: Tell the neighbors, and the answer without adaptation.
         find_images: Returns the training images of its neighbors, if there are any.
+        most_bytes: Largest request; each image is one.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class ImageTrial:
         *,
         explain: bool,
         find_images: Callable[[], TrainingImages | None],
+        most_bytes: int,
     ) -> None:
-        self._model, self._taken = model, taken
+        self._model, self._taken, self._most_bytes = model, taken, most_bytes
         self._notes: list[str] = []
         images = self._found(find_images) if explain else None
         self._reader = AnswerReader(model.config, model.labels, explain=explain, images=images)
@@ -55,8 +58,24 @@ class ImageTrial:
         return (*self._taken.assumed, *self._reader.notes, *self._notes)
 
     def predict(self, files: Sequence[ImageFile]) -> list[dict[str, Any]]:
-        """Returns one result for each image, in values of JSON; an image that cannot be used has an ``error``."""
-        return [self._result(file) for file in files]
+        """Returns one result for each image, in values of JSON; an image that cannot be used has an ``error``.
+
+        Raises:
+            MessageTooLargeError: An image makes a larger tensor than a request may carry; none is decoded.
+            ClientLeftError, StoppingError: See :class:`mnserve.console.waiting.Waiting`.
+        """
+        contents = [_content(file) for file in files]
+        for file, content in zip(files, contents, strict=True):
+            if isinstance(content, bytes):
+                check_room(self._taken, content, file.name, self._most_bytes)
+        results = []
+        for file, content in zip(files, contents, strict=True):
+            self._model.waiting.check()
+            if isinstance(content, bytes):
+                results.append({"name": file.name} | self._result(file.name, content))
+            else:
+                results.append({"name": file.name, "error": str(content)})
+        return results
 
     def _found(self, find_images: Callable[[], TrainingImages | None]) -> TrainingImages | None:
         """Finds training images; where they cannot be used, the neighbors are told without them."""
@@ -69,15 +88,14 @@ class ImageTrial:
             return None
         return images
 
-    def _result(self, file: ImageFile) -> dict[str, Any]:
+    def _result(self, name: str, content: bytes) -> dict[str, Any]:
         try:
-            content = base64_bytes(file.data, f"the content of {file.name}")
-            pixels = decode_image(content, file.name, self._taken.size, fit=self._taken.fit or "stretch")
+            pixels = decode_image(content, name, self._taken.size, fit=self._taken.fit or "stretch")
             outputs = self._model.infer({self._taken.name: self._taken.encode([pixels])}, self._reader.outputs)
             scores = self._scores(outputs)
         except MnServeError as error:
-            return {"name": file.name, "error": str(error)}
-        return {"name": file.name} | _answer(scores, outputs.get(UNADAPTED), pixels)
+            return {"error": str(error)}
+        return _answer(scores, outputs.get(UNADAPTED), pixels)
 
     def _scores(self, outputs: dict[str, NDArray[Any]]) -> ClassScores:
         try:
@@ -86,6 +104,13 @@ class ImageTrial:
             self._notes.append(str(error))
             self._reader = AnswerReader(self._model.config, self._model.labels, explain=True)
             return self._reader.read_classes(outputs, 1)
+
+
+def _content(file: ImageFile) -> bytes | InvalidRequestError:
+    try:
+        return base64_bytes(file.data, f"the content of {file.name}")
+    except InvalidRequestError as error:
+        return error
 
 
 def _answer(scores: ClassScores, unadapted: NDArray[Any] | None, pixels: Pixels) -> dict[str, Any]:

@@ -18,18 +18,21 @@ from typing import Any, Final
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Router
 from starlette.staticfiles import StaticFiles
 
 from mnserve.console.description import describe, describe_state
 from mnserve.console.neighbor_images import PublishedImages
 from mnserve.console.same_site import SameSite
+from mnserve.console.server_start import start_id
 from mnserve.console.trial import Trials
 from mnserve.console.trial_input import TrialInput
 from mnserve.errors import RequestError
 from mnserve.execution.latency_buckets import BOUNDS_NS
-from mnserve.http.answers import HttpAnswer
+from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
+from mnserve.http.headers import Scope
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import SERVICE, HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -58,17 +61,18 @@ class Console:
     """
 
     def __init__(self, services: HttpServices) -> None:
-        self._services = services
-        self._trials = Trials(services.models, PublishedImages(Path(services.settings.repository)))
+        self._services, self._start = services, start_id()
+        settings = services.settings
+        self._trials = Trials(services.models, PublishedImages(Path(settings.repository)), settings.max_message_bytes)
 
     def routes(self) -> list[BaseRoute]:
         """Returns the routes, to be mounted at the root."""
         services = self._services
         call = partial(Call, services)
         api: list[BaseRoute] = [
-            Route("/status", call(self._status, right=_READ), methods=["GET"]),
-            Route("/models", call(self._models, right=_READ), methods=["GET"]),
-            Route(
+            JsonRoute("/status", call(self._status, right=_READ), methods=["GET"]),
+            JsonRoute("/models", call(self._models, right=_READ), methods=["GET"]),
+            JsonRoute(
                 "/predict",
                 call(
                     self._predict,
@@ -79,21 +83,24 @@ class Console:
                 ),
                 methods=["POST"],
             ),
-            Route(
+            JsonRoute(
                 "/models/{model}/load",
                 call(self._load, right=_LOAD, places=services.limits.loads),
                 methods=["POST"],
             ),
-            Route("/models/{model}/unload", call(self._unload, right=_UNLOAD), methods=["POST"]),
+            JsonRoute("/models/{model}/unload", call(self._unload, right=_UNLOAD), methods=["POST"]),
         ]
         page = StaticFiles(directory=str(files("mnserve.console") / "page"), html=True)
         guard = Middleware(SameSite, open_locally=services.is_open_locally, tokens=services.authorization is not None)
         return [
-            Route("/", _to_page, methods=["GET"]),
-            Route(PATH, _to_page, methods=["GET"]),
+            JsonRoute("/", _to_page, methods=["GET"]),
+            JsonRoute(PATH, _to_page, methods=["GET"]),
             Mount(
                 PATH,
-                routes=[Mount("/api", routes=api), Mount("/", app=GZipMiddleware(page, compresslevel=5))],
+                routes=[
+                    Mount("/api", app=Router(api, redirect_slashes=False, default=_no_call)),
+                    Mount("/", app=GZipMiddleware(page, compresslevel=5)),
+                ],
                 middleware=[guard],
             ),
         ]
@@ -108,6 +115,7 @@ class Console:
                 "ready": models.ready,
                 "control": self._services.settings.model_control,
                 "may_control": self._may_control(request),
+                "start": self._start,
                 "monotonic": time.monotonic(),
                 "bounds_ns": BOUNDS_NS,
                 "models": [describe_state(state) for state in models.states()],
@@ -157,3 +165,8 @@ def _answer(content: Any) -> HttpAnswer:
 
 async def _to_page(request: Any) -> Response:
     return RedirectResponse(f"{PATH}/", status_code=307)
+
+
+async def _no_call(scope: Scope, _receive: Any, send: Any) -> None:
+    """Answers an address below those of the calls that there is not."""
+    await json_answer({"error": f"there is no call {scope['path'][:80]}; the page is at {PATH}/"}, 404).send(send)

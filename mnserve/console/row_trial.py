@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from typing import Any, Final
 
-from mnserve.console.called_model import ConsoleModel
+from mnserve.console.trial_input import MAX_VALUES
 from mnserve.errors import RowFileError
+from mnserve.predicting.models import CalledModel
 from mnserve.predicting.row_answers import answers_of
 from mnserve.predicting.row_file import TableText, open_rows
 from mnserve.predicting.row_predictor import RowOutcome, RowPredictor
@@ -17,12 +19,17 @@ from mnserve.text.names import is_text
 
 MAX_ROWS: Final = 1000
 """Most rows of one prediction."""
+MAX_CELLS: Final = 100_000
+"""Most cells of one prediction, with those that a row of JSON leaves out: the answer repeats them."""
 _NAME: Final = "the rows"
+_REMEDY: Final = ", the most that the page takes; predict the file with `mnserve predict`"
+_MARKS: Final = ",;\t\n\r[{"
+"""Characters that begin a value. They are counted again, since the body may spell them as "\\u002c"."""
 _TOP: Final = 5
 
 
 def predict_rows(
-    model: ConsoleModel, layout: TableLayout, text: str, *, explain: bool
+    model: CalledModel, layout: TableLayout, text: str, *, explain: bool, check: Callable[[], None]
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Predicts rows with one model.
 
@@ -32,28 +39,39 @@ def predict_rows(
         text: A table with names in its first line, or JSON: a list of objects, one object, or lists of values in the
             order of the model's columns.
         explain: Tell the neighbors, and the answer without adaptation.
+        check: Called between rows; raises an error once nobody waits for them.
 
     Returns:
         A result for each row, in values of JSON, and notes as sentences.
 
     Raises:
-        MnServeError: The table cannot be used, or has too many rows.
+        MnServeError: The table cannot be used, or has too many rows or cells.
     """
     answers = answers_of(model.config, layout, model.labels, top=_TOP, explain=explain)
     predictor = RowPredictor(model, layout, answers)
+    if sum(text.count(mark) for mark in _MARKS) > MAX_VALUES:
+        raise RowFileError(f"{_NAME} have more than {MAX_VALUES:,} values{_REMEDY}")
     text = _as_table(text, layout) if text.lstrip()[:1] in ("[", "{") else text
     if not is_text(text):
         raise RowFileError(f"{_NAME} have characters that are no text in UTF-8; leave them out")
     table = TableText(name=_NAME, text=text)
     with open_rows(table, layout.columns) as file:
-        if sum(1 for _ in zip(range(MAX_ROWS + 1), file.rows, strict=False)) > MAX_ROWS:
-            raise RowFileError(
-                f"{_NAME} are more than {MAX_ROWS:,}, the most that the page takes; predict the file with "
-                "`mnserve predict`"
-            )
+        _check_size(sum(1 for _ in zip(range(MAX_ROWS + 1), file.rows, strict=False)), len(file.columns))
+    results = []
     with open_rows(table, layout.columns) as file:
-        results = [_result(outcome, file.columns) for outcome in predictor.predict(file)]
+        for outcome in predictor.predict(file):
+            results.append(_result(outcome, file.columns))
+            check()
     return results, predictor.notes
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows > MAX_ROWS:
+        raise RowFileError(f"{_NAME} are more than {MAX_ROWS:,}{_REMEDY}")
+    if rows * columns > MAX_CELLS:
+        raise RowFileError(
+            f"{_NAME} have {rows:,} x {columns:,} = {rows * columns:,} cells, more than {MAX_CELLS:,}{_REMEDY}"
+        )
 
 
 def _result(outcome: RowOutcome, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -79,7 +97,9 @@ def _as_table(text: str, layout: TableLayout) -> str:
         rows = [rows]
     if not rows:
         raise RowFileError(f"{_NAME} are empty; give an object for each row")
+    _check_size(len(rows), 0)
     columns = list(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row)) or layout.columns
+    _check_size(len(rows), len(columns))  # before the table is made: each row gets a cell for the names of all others
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)

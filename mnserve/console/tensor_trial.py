@@ -17,7 +17,9 @@ from mnserve.text.names import listed, printable, shortened
 MAX_SHOWN: Final = 1000
 """Elements of an output that are shown."""
 _BITS: Final = "BF16"
-"""Type whose numbers no list can hold."""
+"""Type whose elements are held as their bit patterns, the upper half of a float32's."""
+_MOST_EXACT: Final = 2**53 - 1
+"""Largest whole number that JavaScript reads as it is written; larger ones are told as texts."""
 
 
 def predict_tensors(
@@ -31,7 +33,8 @@ def predict_tensors(
         tensors: Input name -> nested lists of numbers, texts, or true and false.
 
     Returns:
-        Name, type, shape and first elements of each output, in values of JSON.
+        Name, type, shape and first elements of each output, in values of JSON. Numbers that JSON or JavaScript would
+        change are texts: whole ones beyond 2**53, infinities and NaN.
 
     Raises:
         MnServeError: A tensor cannot be used, or the request fails.
@@ -50,37 +53,68 @@ def predict_tensors(
 
 def _array(name: str, value: Any, datatype: Datatype) -> NDArray[Any]:
     what = f"input '{name}'"
-    if datatype.name == _BITS:
-        raise InvalidRequestError(f"{what} is {_BITS}, which the page cannot send; call the model through a client")
     try:
-        array = np.array(
-            value, object
-        )  # as Python has them: no text takes the room of the longest, no number is wrapped
-        elements = array.ravel().tolist()
-        if any(isinstance(item, (list, dict)) for item in elements):
-            raise ValueError
-        kinds = _kinds(datatype)
-        if not all(isinstance(item, kinds) for item in elements):
-            raise InvalidRequestError(f"{what} is {datatype.name}, but has other values; write elements of that type")
-        if datatype.is_bytes:
-            encoded = np.empty(array.size, object)
-            encoded[:] = [item.encode() for item in elements]
-            return encoded.reshape(array.shape)
-        if datatype.dtype.kind in "iu" and elements:
-            limits = np.iinfo(datatype.dtype)
-            if min(elements) < limits.min or max(elements) > limits.max:
-                raise InvalidRequestError(f"{what} is {datatype.name}, from {limits.min} to {limits.max}")
-        with np.errstate(over="ignore"):
-            typed = array.astype(datatype.dtype)
-        if datatype.floating and not np.isfinite(typed).all():
-            raise InvalidRequestError(
-                f"{what} is {datatype.name}, which cannot hold one of its numbers; write smaller ones"
-            )
-        return typed
-    except (ValueError, OverflowError):
+        # As Python has them: no text takes the room of the longest, no number is wrapped.
+        array = np.array(value, object)
+    except ValueError:
+        raise _no_tensor(what) from None
+    elements = array.ravel().tolist()
+    if any(isinstance(item, (list, dict)) for item in elements):
+        raise _no_tensor(what)
+    kinds = _kinds(datatype)
+    if not all(isinstance(item, kinds) for item in elements):
+        raise InvalidRequestError(f"{what} is {datatype.name}, but has other values; write elements of that type")
+    if datatype.is_bytes:
+        return _encoded(what, elements).reshape(array.shape)
+    if datatype.floating:
+        return _floats(what, array, datatype)
+    if datatype.dtype.kind in "iu" and elements:
+        limits = np.iinfo(datatype.dtype)
+        if min(elements) < limits.min or max(elements) > limits.max:
+            raise InvalidRequestError(f"{what} is {datatype.name}, from {limits.min} to {limits.max}")
+    return array.astype(datatype.dtype)
+
+
+def _no_tensor(what: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{what} is no tensor: its lists have different lengths, or are too deep; write it like [[1, 2], [3, 4]]"
+    )
+
+
+def _encoded(what: str, elements: list[str]) -> NDArray[Any]:
+    encoded = np.empty(len(elements), object)
+    try:
+        encoded[:] = [item.encode() for item in elements]
+    except UnicodeEncodeError as error:
         raise InvalidRequestError(
-            f"{what} is no tensor: its lists have different lengths, or are too deep; write it like [[1, 2], [3, 4]]"
+            f"{what} has a text with {error.object[error.start]!a}, half of a character, which no UTF-8 has; leave "
+            "it out"
         ) from None
+    return encoded
+
+
+def _floats(what: str, array: NDArray[Any], datatype: Datatype) -> NDArray[Any]:
+    bits = datatype.name == _BITS
+    try:
+        with np.errstate(over="ignore"):
+            typed = array.astype(np.float32 if bits else datatype.dtype)
+            if bits:
+                typed = _rounded(typed)
+        finite = bool(np.isfinite(typed).all())
+    except OverflowError:  # a whole number beyond any float
+        finite = False
+    if not finite:
+        raise InvalidRequestError(
+            f"{what} is {datatype.name}, which cannot hold one of its numbers; write smaller ones"
+        )
+    return (typed.view(np.uint32) >> 16).astype(datatype.dtype) if bits else typed
+
+
+def _rounded(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rounds to the nearest number whose lower half is zero; of two that are as near, to the even one."""
+    patterns = array.view(np.uint32)
+    patterns = patterns + (0x7FFF + ((patterns >> 16) & 1))
+    return (patterns & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def _kinds(datatype: Datatype) -> tuple[type, ...]:
@@ -107,4 +141,6 @@ def _output(name: str, array: NDArray[Any], datatype: Datatype) -> dict[str, Any
 def _plain(item: Any) -> Any:
     if isinstance(item, bytes):
         return item.decode("utf-8", "replace")
-    return item if not isinstance(item, float) or np.isfinite(item) else str(item)
+    if isinstance(item, float):
+        return item if np.isfinite(item) else str(item)
+    return str(item) if abs(item) > _MOST_EXACT else item

@@ -13,6 +13,7 @@ from mnserve.console.neighbor_images import PublishedImages
 from mnserve.console.row_trial import predict_rows
 from mnserve.console.tensor_trial import predict_tensors
 from mnserve.console.trial_input import TrialInput
+from mnserve.console.waiting import Waiting
 from mnserve.errors import (
     ImageError,
     ImageModelError,
@@ -38,10 +39,11 @@ class Trials:
     Args:
         models: The served models.
         images: Training images of neighbors.
+        most_bytes: Largest request of inference.
     """
 
-    def __init__(self, models: Catalogue, images: PublishedImages) -> None:
-        self._models, self._images = models, images
+    def __init__(self, models: Catalogue, images: PublishedImages, most_bytes: int) -> None:
+        self._models, self._images, self._most_bytes = models, images, most_bytes
         # Requests are decoded in threads of the event loop; these wait for requests and must not take their places.
         self._threads = ThreadPoolExecutor(_THREADS, "console")
         self._running = 0
@@ -63,12 +65,14 @@ class Trials:
             raise TooManyCallsError(f"{MAX_TRIALS} predictions for pages are in progress already; try again later")
         endpoint = self._models.find(given.model, given.version)
         loop = asyncio.get_running_loop()
-        model = ConsoleModel(endpoint, infer, loop)
+        waiting = Waiting(self._models.closing.is_set)
+        model = ConsoleModel(endpoint, infer, loop, waiting)
         self._running += 1
         try:
             results, notes = await loop.run_in_executor(self._threads, self._run, given, endpoint, model)
-        finally:
+        finally:  # also where the client has left, while the thread goes on
             self._running -= 1
+            waiting.end()
         return {
             "model": endpoint.name,
             "version": endpoint.version,
@@ -85,13 +89,19 @@ class Trials:
                 taken = image_input(endpoint.config)
                 if taken is None:
                     raise InvalidRequestError(f"model '{endpoint.name}' takes no images; send it rows or tensors")
-                trial = ImageTrial(model, taken, explain=given.explain, find_images=lambda: self._images.of(endpoint))
+                trial = ImageTrial(
+                    model,
+                    taken,
+                    explain=given.explain,
+                    find_images=lambda: self._images.of(endpoint),
+                    most_bytes=self._most_bytes,
+                )
                 return trial.predict(given.images), trial.notes
             if given.rows is not None:
                 layout = table_layout(endpoint.config)
                 if layout is None:
                     raise InvalidRequestError(f"model '{endpoint.name}' takes no rows; send it images or tensors")
-                return predict_rows(model, layout, given.rows, explain=given.explain)
+                return predict_rows(model, layout, given.rows, explain=given.explain, check=model.waiting.check)
             return predict_tensors(model, endpoint.signature, given.tensors or {}), ()
         except _INPUT_ERRORS as error:
             raise InvalidRequestError(str(error)) from error

@@ -35,7 +35,7 @@ class TrialInput:
         explain: Tell the neighbors, and the answer without adaptation.
         images: Image files, or None.
         rows: Text of a table or JSON, or None.
-        tensors: Input name -> nested lists, or None.
+        tensors: Input name -> nested lists, or None; the body has them as they are, or as the text of their JSON.
     """
 
     model: str
@@ -52,11 +52,9 @@ class TrialInput:
         Raises:
             InvalidRequestError: It is no such JSON.
         """
-        if sum(text.count(mark) for mark in b",[{") > MAX_VALUES:
-            raise InvalidRequestError(f"the body has more than {MAX_VALUES:,} values; predict them with a client")
         try:
-            body = parse_json(text.decode("utf-8"), strict=True)
-        except ValueError as error:
+            body = _parsed(text.decode("utf-8"), "the body")
+        except UnicodeDecodeError as error:
             raise InvalidRequestError(f"the body is no JSON: {error}") from None
         if not isinstance(body, dict) or not isinstance(body.get("model"), str):
             raise InvalidRequestError('the body has no model; send an object such as {"model": "digits", "images": []}')
@@ -70,10 +68,25 @@ class TrialInput:
         rows, tensors = body.get("rows"), body.get("tensors")
         if rows is not None and not isinstance(rows, str):
             raise InvalidRequestError("rows has to be the text of a table")
+        tensors = _tensors(tensors) if isinstance(tensors, str) else tensors
         if tensors is not None and not isinstance(tensors, dict):
             raise InvalidRequestError("tensors has to be an object of input names and lists")
         images = None if body.get("images") is None else _images(body["images"])
         return cls(model=body["model"], version=version, explain=explain, images=images, rows=rows, tensors=tensors)
+
+
+def _parsed(text: str, what: str) -> Any:
+    if sum(text.count(mark) for mark in ",[{") > MAX_VALUES:
+        raise InvalidRequestError(f"{what} has more than {MAX_VALUES:,} values; predict them with a client")
+    try:
+        return parse_json(text, strict=True)
+    except ValueError as error:
+        raise InvalidRequestError(f"{what} is no JSON: {error}") from None
+
+
+def _tensors(text: str) -> Any:
+    """Reads tensors that are sent as a person wrote them: a browser would round their large numbers."""
+    return _parsed(text, "the text of the tensors")
 
 
 def _images(plain: Any) -> tuple[ImageFile, ...]:

@@ -35,14 +35,15 @@ async function call(method, path, content, signal) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (method === "POST") headers["Content-Type"] = "application/json";
   let response;
+  let text;
   try {
     const body = content === undefined ? undefined : JSON.stringify(content);
     response = await fetch(`api/${path}`, { method, headers, body, signal, cache: "no-store", redirect: "error" });
+    text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new CallError("The server does not answer. It may be stopped, or the network is down.", 0);
   }
-  const text = await response.text();
   let answer;
   try {
     answer = JSON.parse(text);
@@ -54,8 +55,9 @@ async function call(method, path, content, signal) {
   throw new CallError(sentence(reason), response.status);
 }
 
-/** Writes a reason as a sentence. */
-export function sentence(text) {
-  const start = text.charAt(0).toUpperCase() + text.slice(1);
+/** Writes a reason as a sentence. A name at its beginning stays as it is: one that is given, or what is no plain word. */
+export function sentence(text, name = "") {
+  const named = (name && text.startsWith(name)) || !/^[a-z]+[ ,]/.test(text);
+  const start = named ? text : text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;
 }

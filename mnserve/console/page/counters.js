@@ -6,12 +6,15 @@ const KEPT = 301;
 export class History {
   constructor() {
     this.samples = [];
+    this.start = null;
   }
 
-  /** Adds an answer of the server. A server that was started anew begins anew. */
+  /** Adds an answer of the server. A server that was started anew begins anew; an answer that comes late is dropped. */
   add(status) {
+    if (status.start !== this.start) this.samples = [];
+    this.start = status.start;
     const last = this.samples.at(-1);
-    if (last && status.monotonic <= last.monotonic) this.samples = [];
+    if (last && status.monotonic <= last.monotonic) return;
     const counters = new Map();
     for (const entry of status.counters) {
       const key = `${entry.name}\n${entry.version}`;

@@ -4,6 +4,7 @@ import { Drawing } from "./drawing.js";
 import { announce, element, isolated } from "./dom.js";
 
 const MOST = 32;
+const MOST_NAMED = 8;
 const MOST_BYTES = 16 * 1024 * 1024;
 
 /** Collects the images for one model. */
@@ -12,6 +13,7 @@ export class ImageInput {
   constructor(size) {
     this.files = [];
     this.list = element("ul", { class: "files", "aria-label": "Chosen images" });
+    this.leftOut = element("p", { class: "note", id: "left-out" });
     this.picker = element("input", {
       type: "file",
       id: "image-files",
@@ -44,17 +46,27 @@ export class ImageInput {
     this.drawing = new Drawing(size, () => {
       this.files = [];
       this.showList();
+      this.tellLeftOut([]);
     });
-    this.node = element("div", { class: "stack" }, zone, this.list, this.drawing.node);
+    this.node = element("div", { class: "stack" }, zone, this.leftOut, this.list, this.drawing.node);
+    this.tellLeftOut([]);
   }
 
-  /** Adds files to those that are there. */
+  /** Adds files to those that are there, as many as are taken at a time, and tells which were left out. */
   add(files) {
-    const images = [...files];
-    this.files = [...this.files, ...images].slice(-MOST);
-    if (images.length) this.drawing.clear();
+    const images = [...this.files, ...files];
+    this.files = images.slice(0, MOST);
+    if (files.length) this.drawing.clear();
     this.showList();
-    announce(`${this.files.length} images chosen.`);
+    this.tellLeftOut(images.slice(MOST));
+    announce(`${this.files.length} images chosen. ${this.leftOut.textContent}`);
+  }
+
+  tellLeftOut(files) {
+    const names = files.slice(0, MOST_NAMED).flatMap((file, index) => [index ? ", " : "", isolated(file.name)]);
+    const more = files.length > MOST_NAMED ? ` and ${files.length - MOST_NAMED} more` : "";
+    this.leftOut.replaceChildren(...(files.length ? [`${MOST} images are taken at a time. Left out: `, ...names, `${more}.`] : []));
+    this.leftOut.hidden = files.length === 0;
   }
 
   showList() {
@@ -75,6 +87,7 @@ export class ImageInput {
   remove(file) {
     this.files = this.files.filter((other) => other !== file);
     this.showList();
+    this.tellLeftOut([]);
     this.picker.focus();
   }
 

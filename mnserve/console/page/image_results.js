@@ -7,7 +7,7 @@ import { percent } from "./numbers.js";
 
 /** Makes the card of one image. Its charts are added to a list, so that they can be dropped. */
 export function imageResult(result, charts) {
-  if (result.error) return element("article", { class: "card" }, element("p", { class: "fault" }, sentence(result.error)));
+  if (result.error) return element("article", { class: "card" }, element("p", { class: "fault" }, sentence(result.error, result.name)));
   const [best] = result.classes;
   const chart = classChart(result);
   charts.push(chart);

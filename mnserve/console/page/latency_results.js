@@ -1,6 +1,6 @@
 // Latency of one or two models on one input: calls that alternate, so that both meet the same load.
 
-import { send } from "./api.js";
+import { send, sentence } from "./api.js";
 import { Chart, base, valueAxis } from "./chart.js";
 import { element } from "./dom.js";
 import { median, milliseconds, number } from "./numbers.js";
@@ -15,6 +15,7 @@ export const CALLS = 20;
  * @param {function(number)} onProgress Called with the number of calls so far.
  * @param {AbortSignal} signal Ends it.
  * @returns {Promise<Object[]>} For each model its inference and its round trips, in milliseconds.
+ * @throws {Error} An image or a row has no answer: what takes no time would count as quick.
  */
 export async function measure(models, body, onProgress, signal) {
   const times = models.map((model) => ({ model, inference: [], roundTrip: [] }));
@@ -22,6 +23,8 @@ export async function measure(models, body, onProgress, signal) {
     for (const entry of times) {
       const started = performance.now();
       const answer = await send("predict", body(entry.model), signal);
+      const failed = answer.results.find((result) => result.error);
+      if (failed) throw new Error(sentence(failed.error, failed.name));
       if (turn === 0) continue;
       entry.roundTrip.push(performance.now() - started);
       entry.inference.push(answer.milliseconds);

@@ -64,6 +64,15 @@ onFailure((error) => {
   showText(byId("connection"), error.message);
 });
 
+// A file that is dropped beside the field for images would be opened in place of the page, and the token be lost.
+for (const name of ["dragover", "drop"]) {
+  window.addEventListener(name, (event) => {
+    if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+  });
+}
+
 setUpTokens(refresh);
 window.addEventListener("hashchange", showView);
 showView();

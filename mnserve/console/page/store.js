@@ -7,6 +7,7 @@ const LONGEST_PERIOD = 10_000;
 const EVENTS = new EventTarget();
 let failures = 0;
 let timer = 0;
+let asking = null; // the poll in flight
 
 /** The last answers: state and counters of the server, and descriptions of its models. */
 export const server = { status: null, models: [], fault: null };
@@ -21,18 +22,22 @@ export function onFailure(listener) {
   EVENTS.addEventListener("failure", (event) => listener(event.detail));
 }
 
-/** Asks now, and from then on. */
+/** Asks now, and from then on. There is one poll at a time: this one ends the one before, whose answer is dropped. */
 export async function refresh() {
   clearTimeout(timer);
+  asking?.abort();
+  const own = new AbortController();
+  asking = own;
   let refused = false;
   try {
-    const status = await read("status");
-    if (signature(status) !== signature(server.status)) server.models = await read("models");
-    server.status = status;
-    server.fault = null;
+    const status = await read("status", own.signal);
+    const models = signature(status) === signature(server.status) ? server.models : await read("models", own.signal);
+    if (asking !== own) return;
+    Object.assign(server, { status, models, fault: null });
     failures = 0;
     EVENTS.dispatchEvent(new Event("update"));
   } catch (error) {
+    if (asking !== own) return;
     server.fault = error;
     failures += 1;
     refused = error.status === 401 || error.status === 403; // the next attempt waits for a token
@@ -50,5 +55,5 @@ document.addEventListener("visibilitychange", () => {
 });
 
 function signature(status) {
-  return status === null ? "" : JSON.stringify(status.models);
+  return status === null ? "" : JSON.stringify([status.start, status.models]);
 }

@@ -86,10 +86,12 @@ export function tensorResults(outputs) {
 }
 
 function values(output) {
+  // Numbers that JSON or JavaScript would change are texts: only those of a model of texts have quotes.
+  const write = output.datatype === "BYTES" ? (value) => JSON.stringify(value) : String;
   const width = output.shape.at(-1) || 1;
   const lines = [];
   for (let start = 0; start < output.values.length; start += width) {
-    lines.push(output.values.slice(start, start + width).map((value) => JSON.stringify(value)).join("  "));
+    lines.push(output.values.slice(start, start + width).map((value) => write(value)).join("  "));
   }
   if (output.values.length < output.count) lines.push(`… ${output.count - output.values.length} more`);
   return lines.join("\n");

@@ -1,18 +1,22 @@
 // The view that tries a model: an input, the answer, and a second model beside it.
 
-import { send, sentence } from "./api.js";
-import { announce, byId, element, isolated, showText } from "./dom.js";
+import { answerColumns, spoken } from "./answer_columns.js";
+import { send } from "./api.js";
+import { announce, byId, element, showText } from "./dom.js";
 import { ImageInput } from "./image_input.js";
-import { imageResult } from "./image_results.js";
 import { CALLS, latencyResult, measure } from "./latency_results.js";
-import { milliseconds } from "./numbers.js";
-import { rowResults, tensorResults } from "./table_results.js";
 import { RowInput, TensorInput } from "./text_input.js";
 
+const WAYS = { images: "Images", rows: "Rows", tensors: "Tensors" };
 const model = byId("trial-model");
 const other = byId("trial-other");
+const way = byId("trial-way");
+const fault = byId("trial-fault");
 const results = byId("trial-results");
+const latency = byId("trial-latency");
+const latencyLabel = latency.textContent;
 let models = [];
+let shown = "";
 let input = null;
 let inputKey = "";
 let charts = [];
@@ -20,26 +24,30 @@ let running = null;
 
 /** Sets the view up; returns a function that shows the models, and one that chooses a model. */
 export function setUpTrial() {
-  model.addEventListener("change", chooseModel);
-  other.addEventListener("change", () => showText(byId("trial-fault"), ""));
+  model.addEventListener("change", () => choose(""));
+  other.addEventListener("change", () => reset());
+  way.addEventListener("change", () => choose(way.value));
   byId("trial-form").addEventListener("submit", (event) => {
     event.preventDefault();
     run(predict);
   });
-  byId("trial-latency").addEventListener("click", () => run(measureLatency));
+  latency.addEventListener("click", () => run(measureLatency));
   clear();
   return {
     show(server) {
       const served = server.models.filter((entry) => entry.kind);
-      if (JSON.stringify(served) === JSON.stringify(models)) return;
+      if (JSON.stringify(served) === shown) return;
+      shown = JSON.stringify(served);
       models = served;
+      const before = pairKey();
       const wanted = find(model.value) ?? models.find((entry) => entry.explains) ?? models[0];
-      fill(model, models, wanted ? keyOf(wanted) : "");
-      chooseModel();
+      fill(model, models.map(optionOf), wanted ? keyOf(wanted) : "");
+      showInput(way.value);
+      if (pairKey() !== before) reset();
     },
     choose(wanted) {
       model.value = keyOf(wanted);
-      chooseModel();
+      choose("");
     },
   };
 }
@@ -48,29 +56,43 @@ function keyOf(entry) {
   return `${entry.name}\n${entry.version}`;
 }
 
-function nameOf(entry) {
+function pairKey() {
+  return JSON.stringify([model.value, other.value, way.value]);
+}
+
+function optionOf(entry) {
   const several = models.filter((model) => model.name === entry.name).length > 1;
-  return several ? `${entry.name}, version ${entry.version}` : entry.name;
+  return [keyOf(entry), several ? `${entry.name}, version ${entry.version}` : entry.name];
 }
 
 function find(key) {
   return models.find((entry) => keyOf(entry) === key);
 }
 
-function fill(select, entries, wanted, empty) {
-  const options = entries.map((entry) => element("option", { value: keyOf(entry) }, nameOf(entry)));
-  select.replaceChildren(...(empty ? [element("option", { value: "" }, empty)] : []), ...options);
-  if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
+/** Offers pairs of value and text; what was wanted is chosen, where it is there. */
+function fill(select, pairs, wanted) {
+  select.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
+  if (pairs.some(([value]) => value === wanted)) select.value = wanted;
 }
 
-function chooseModel() {
+/** Takes what was chosen: answers of another model or input do not stay. */
+function choose(wantedWay) {
+  showInput(wantedWay);
+  reset();
+}
+
+function showInput(wantedWay) {
   const chosen = find(model.value);
   const rivals = chosen ? models.filter((entry) => entry !== chosen && entry.kind === chosen.kind) : [];
-  fill(other, rivals, other.value, "no other model");
+  fill(other, [["", "no other model"], ...rivals.map(optionOf)], other.value);
   other.disabled = rivals.length === 0;
-  byId("explain-label").hidden = !chosen?.explains;
+  const kinds = chosen ? [...new Set([chosen.kind, "tensors"])] : [];
+  fill(way, kinds.map((kind) => [kind, WAYS[kind]]), wantedWay);
+  byId("trial-way-label").hidden = kinds.length < 2;
+  byId("explain-label").hidden = !chosen?.explains || way.value === "tensors";
   for (const button of byId("trial-form").querySelectorAll(".actions button")) button.disabled = !chosen;
-  const key = chosen ? JSON.stringify([chosen.kind, chosen.image, chosen.columns, chosen.kind === "tensors" ? chosen.inputs : null]) : "";
+  const taken = chosen && { images: chosen.image, rows: chosen.columns, tensors: chosen.inputs }[way.value];
+  const key = chosen ? JSON.stringify([way.value, taken]) : "none";
   if (key === inputKey) return;
   inputKey = key;
   input = chosen ? makeInput(chosen) : null;
@@ -78,27 +100,40 @@ function chooseModel() {
 }
 
 function makeInput(chosen) {
-  if (chosen.kind === "images") return new ImageInput(chosen.image);
-  return chosen.kind === "rows" ? new RowInput(chosen) : new TensorInput(chosen);
+  if (way.value === "images") return new ImageInput(chosen.image);
+  return way.value === "rows" ? new RowInput(chosen) : new TensorInput(chosen);
 }
 
 /** Runs one action after the other; a new one ends the one before. */
 async function run(action) {
-  running?.abort();
+  reset({ keepAnswers: true });
   const stop = new AbortController();
   running = stop;
   results.setAttribute("aria-busy", "true");
-  showText(byId("trial-fault"), "");
   const pair = [find(model.value), find(other.value)].filter(Boolean);
   try {
     await action(pair, await input.read(), stop.signal);
   } catch (error) {
-    if (error.name !== "AbortError") showText(byId("trial-fault"), error.message);
+    if (running === stop) {
+      clear();
+      showText(fault, error.message);
+    }
   }
-  if (running === stop) {
-    running = null;
-    results.setAttribute("aria-busy", "false");
-  }
+  if (running === stop) settle();
+}
+
+/** Ends what is running. */
+function reset({ keepAnswers = false } = {}) {
+  running?.abort();
+  settle();
+  showText(fault, "");
+  if (!keepAnswers) clear();
+}
+
+function settle() {
+  running = null;
+  results.setAttribute("aria-busy", "false");
+  latency.textContent = latencyLabel;
 }
 
 function body(entry, content, explain) {
@@ -107,70 +142,42 @@ function body(entry, content, explain) {
 
 async function predict(pair, content, signal) {
   const explain = byId("trial-explain").checked;
-  const answers = [];
-  for (const entry of pair) answers.push(await send("predict", body(entry, content, explain), signal));
+  const outcomes = [];
+  for (const entry of pair) outcomes.push(await outcome(entry, body(entry, content, explain), signal));
+  signal.throwIfAborted();
+  if (outcomes.length === 1 && outcomes[0].error) throw outcomes[0].error;
   clear();
-  const agreement = answers.length === 2 && pair[0].kind === "images" ? agreed(answers) : null;
-  results.replaceChildren(...(agreement ? [agreement] : []), ...answers.map((answer, index) => answerColumn(answer, pair[index])));
-  results.dataset.columns = answers.length;
-  announce(answers.map(spoken).join(" "));
+  results.replaceChildren(...answerColumns(outcomes, Object.keys(content)[0], charts));
+  results.dataset.columns = outcomes.length;
+  announce(outcomes.map(spoken).join(" "));
 }
 
-/** Tells for how many images two models give the same class. */
-function agreed(answers) {
-  const [first, second] = answers.map((answer) => answer.results.map((result) => result.classes?.[0].label));
-  const answered = first.filter((label, index) => label !== undefined && second[index] !== undefined).length;
-  const same = first.filter((label, index) => label !== undefined && label === second[index]).length;
-  if (answered === 0) return null;
-  const text = answered === 1 ? (same ? "Both give the same class." : "They give different classes.") : `Both give the same class for ${same} of ${answered} images.`;
-  return element("p", { class: "note wide" }, text);
-}
-
-async function measureLatency(pair, content, signal) {
-  const button = byId("trial-latency");
-  const single = content.images ? { images: content.images.slice(0, 1) } : content;
-  const label = button.textContent;
+/** Asks one model: its fault does not take the answer of the other away. */
+async function outcome(entry, content, signal) {
   try {
-    const times = await measure(pair, (entry) => body(entry, single, false), (turn) => (button.textContent = `Measuring ${turn} of ${CALLS}`), signal);
-    clear();
-    results.replaceChildren(latencyResult(times, charts));
-    results.dataset.columns = 1;
-    announce("Latency measured.");
-  } finally {
-    button.textContent = label.startsWith("Measuring") ? "Measure latency" : label;
+    return { entry, answer: await send("predict", content, signal) };
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    return { entry, error };
   }
 }
 
-function answerColumn(answer, entry) {
-  const notes = [...answer.notes, ...(entry.finding && !answer.notes.includes(entry.finding) ? [entry.finding] : [])];
-  return element(
-    "section",
-    { class: "column", "aria-label": `Answers of ${answer.model}` },
-    element(
-      "header",
-      { class: "answerer" },
-      element("h2", {}, isolated(answer.model), element("span", { class: "soft" }, `version ${answer.version}`)),
-      element("p", { class: "soft" }, `${milliseconds(answer.milliseconds)} of inference`),
-    ),
-    notes.map((note) => element("p", { class: "note" }, sentence(note))),
-    resultNodes(answer, entry),
-  );
-}
-
-function resultNodes(answer, entry) {
-  if (entry.kind === "images") return answer.results.map((result) => imageResult(result, charts));
-  return entry.kind === "rows" ? rowResults(answer.results) : tensorResults(answer.results);
-}
-
-function spoken(answer) {
-  const [first] = answer.results;
-  if (!first || first.error) return `${answer.model}: ${first?.error ?? "no answer"}.`;
-  const what = first.classes?.[0].label ?? first.label ?? (first.values && !first.datatype ? Object.entries(first.values).map(([name, value]) => `${name} ${value}`).join(", ") : "answered");
-  return `${answer.model}: ${what}${answer.results.length > 1 ? `, and ${answer.results.length - 1} more` : ""}.`;
+async function measureLatency(pair, content, signal) {
+  const single = content.images ? { images: content.images.slice(0, 1) } : content;
+  const tell = (turn) => {
+    if (!signal.aborted) latency.textContent = `Measuring ${turn} of ${CALLS}`;
+  };
+  const times = await measure(pair, (entry) => body(entry, single, false), tell, signal);
+  signal.throwIfAborted();
+  clear();
+  results.replaceChildren(latencyResult(times, charts));
+  results.dataset.columns = 1;
+  announce("Latency measured.");
 }
 
 function clear() {
   charts.forEach((chart) => chart.drop());
   charts = [];
+  results.dataset.columns = 1;
   results.replaceChildren(element("p", { class: "placeholder soft" }, "Answers appear here."));
 }

@@ -45,6 +45,34 @@ def models(
 
 
 @pytest.fixture(scope="module")
+def long_name() -> str:
+    """Name of a model, about as long as they may be."""
+    return "a-long-name-" + "of-a-model-" * 17
+
+
+@pytest.fixture(scope="module")
+def further_models(models: Path, long_name: str, write_onnx_model: Callable[..., Path]) -> Path:
+    """Adds models of other tensors: whole numbers, halves of floats, texts, NaN, images as answers, and a long name."""
+    write = partial(write_onnx_model, models)
+    for name, kind in (("integers", "INT64"), ("halves", "BFLOAT16"), ("texts", "STRING"), (long_name, "FLOAT")):
+        tensor = (kind, ["batch", 1])
+        write(name, [("Identity", ["x"], ["y"])], {"x": tensor}, {"y": tensor}, config="max_batch_size: 8\n")
+    write(
+        "picky",
+        [("Gather", ["table", "x"], ["y"])],
+        {"x": ("INT64", ["batch", 1])},
+        {"y": ("FLOAT", ["batch", 1])},
+        initializers={"table": np.array([1, 2], np.float32)},
+    )
+    image = ("FLOAT", ["batch", 3, 16, 16])
+    write("segment", [("Neg", ["image"], ["mask"])], {"image": image}, {"mask": image}, config="max_batch_size: 4\n")
+    row = ("FLOAT", ["batch", 3])
+    zero = {"zero": np.array(0, np.float32)}
+    write("quotients", [("Div", ["x", "zero"], ["y"])], {"x": row}, {"y": row}, initializers=zero)
+    return models
+
+
+@pytest.fixture(scope="module")
 def start_console(start_server: Callable[..., Any]) -> Callable[..., Any]:
     """Starts a server with a console; its attribute ``http`` is the URL of the HTTP port."""
 

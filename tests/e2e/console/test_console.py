@@ -277,18 +277,3 @@ def test_the_keyboard_suffices(server: Any, browser: Chromium, name: str) -> Non
         browser.press(name)
         browser.wait_for("document.querySelector('#trial-results pre') !== null")
         assert page.text("#announce") == "double: answered."
-
-
-def test_the_page_fits_on_a_phone(server: Any, browser: Chromium, digits: list[Path]) -> None:
-    with ConsolePage(browser, server.http, "try", width=375) as page:
-        page.choose("#trial-model", "digits-mn")
-        page.choose("#trial-other", "digits-plain")
-        browser.choose_files("#image-files", digits[:1])
-        page.predict()
-        browser.wait_for("document.querySelectorAll('.answer').length === 2")
-        widths = {}
-        for view in ("try", "models", "traffic"):
-            browser.evaluate(f"location.hash = '#{view}'")
-            browser.wait_for(f"!document.getElementById('view-{view}').hidden")
-            widths[view] = browser.evaluate("document.documentElement.scrollWidth")
-        assert widths == {"try": 375, "models": 375, "traffic": 375}

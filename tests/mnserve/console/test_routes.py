@@ -127,6 +127,26 @@ async def test_without_explicit_control_nothing_is_unloaded(
 
 
 @pytest.mark.parametrize(
+    ("kind", "written", "told"),
+    [
+        ("INT64", "9007199254740993, 1", ["9007199254740993", 1]),
+        ("UINT64", "18446744073709551615", ["18446744073709551615"]),
+        ("BFLOAT16", "0, 1, -1.5, 0.1", [0, 1, -1.5, 0.10009765625]),
+        ("FLOAT16", "0, 1, -1.5", [0, 1, -1.5]),
+    ],
+)
+async def test_tensors_are_read_as_they_are_written(
+    open_console: OpenConsole, onnx_model: Callable[..., Path], kind: str, written: str, told: list[object]
+) -> None:
+    tensor = (kind, ["batch", "n"])
+    onnx_model("same", [("Identity", ["x"], ["y"])], {"x": tensor}, {"y": tensor}, config="max_batch_size: 8\n")
+    console = await open_console()
+    body = {"model": "same", "tensors": f'{{"x": [[{written}]]}}'}
+    answer = (await console.post(f"{API}/predict", json=body)).json()
+    assert answer["results"][0]["values"] == told
+
+
+@pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"{", "no JSON"),
@@ -145,6 +165,9 @@ async def test_without_explicit_control_nothing_is_unloaded(
         (b'{"model": "double", "tensors": {"x": [[1, 2, 3, "a"]]}}', "FP32"),
         (b'{"model": "double", "tensors": {"x": [[1], [1, 2]]}}', "lists have different lengths"),
         (b'{"model": "double", "tensors": {"x": [[1, 2, 3, 1e39]]}}', "cannot hold"),
+        (b'{"model": "double", "tensors": "{"}', "the text of the tensors is no JSON"),
+        (b'{"model": "double", "tensors": "[1]"}', "an object"),
+        (b'{"model": "double", "tensors": "' + rb"\u002c" * 500_001 + b'"}', "tensors has more than 500,000 values"),
         (b'{"model": "double", "rows": "a\\n1"}', "takes no rows"),
         (b'{"model": "double", "images": [{"name": "a", "data": ""}]}', "takes no images"),
     ],
@@ -166,6 +189,36 @@ async def test_there_is_no_console_unless_asked_for(
     server = await open_console(console=False)
     for path in ("/", "/console/", f"{API}/status"):
         assert (await server.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"{API}/nothing", 404),
+        ("GET", f"{API}/", 404),
+        ("GET", API, 404),
+        ("GET", f"{API}/status/", 404),
+        ("POST", f"{API}/models/double/load/", 404),
+        ("POST", f"{API}/status", 405),
+        ("DELETE", f"{API}/models", 405),
+        ("GET", f"{API}/predict", 405),
+        ("GET", f"{API}/models/double/unload", 405),
+        ("POST", "/console/", 405),
+        ("POST", "/console", 405),
+        ("POST", "/", 405),
+        ("GET", "/console/none", 404),
+    ],
+)
+async def test_every_refusal_is_a_sentence(
+    open_console: OpenConsole, double_model: Callable[..., Path], method: str, path: str, status: int
+) -> None:
+    double_model()
+    console = await open_console()
+    answer = await console.request(method, path, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
+    assert path[:80] in answer.json()["error"]
+    if status == 405 and path != "/console/":
+        assert answer.headers["allow"]
 
 
 @pytest.mark.parametrize("path", ["/", "/console"])

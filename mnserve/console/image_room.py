@@ -1,0 +1,56 @@
+"""Room for the image of a request, told from the head of its file: a file of kilobytes may claim millions of pixels.
+
+A model of any size gets an image as it is, so that the caller alone says how large its tensor is. The bound is that of
+any message: what ``ImageInput.has_room`` is for pixels that are there, this is for those that are not decoded yet.
+"""
+
+from __future__ import annotations
+
+import warnings
+from io import BytesIO
+
+from PIL import Image
+
+from mnserve.client.image_decoding import SENT_FORMATS
+from mnserve.errors import MessageTooLargeError
+from mnserve.predicting.image_input import ImageInput
+
+
+def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int) -> None:
+    """Checks that a request may carry an image, before its pixels are decoded.
+
+    Args:
+        taken: Input of the model.
+        content: The file; one whose head cannot be read passes, and is refused where it is decoded.
+        name: Its name, for messages.
+        most_bytes: Largest request.
+
+    Raises:
+        MessageTooLargeError: The tensor would be larger.
+    """
+    height, width = taken.size.height, taken.size.width
+    if height is None or width is None:
+        sides = _sides(content)
+        if sides is None:
+            return
+        if height is None and width is None:
+            height, width = sides
+        else:  # the head does not always say which side is the height: the image may be turned upright
+            height, width = height or max(sides), width or max(sides)
+    nbytes = taken.size.channels * height * width * taken.dtype.itemsize
+    if nbytes > most_bytes:
+        raise MessageTooLargeError(
+            f"the tensor of {width}x{height} pixels (width x height) that the model would get for {name} has "
+            f"{nbytes:,} bytes, and a request has at most {most_bytes:,} (--max-message-bytes); scale the image down"
+        )
+
+
+def _sides(content: bytes) -> tuple[int, int] | None:
+    """Returns height and width as the head of a file has them; None where it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(BytesIO(content), formats=SENT_FORMATS) as image:
+                return image.height, image.width
+    except Exception:  # noqa: BLE001  parsers of heads raise any kind of error; decoding tells which
+        return None
