@@ -58,13 +58,14 @@ PYTHONS ?= python3.11 python3.12 python3.13
 packages: $(INSTALLED)
 	cd benchmarks && ../$(BIN)/python -m distribution.packages --pythons $(PYTHONS)
 
-# An environment without pip, so that nothing is listed but what the extra brings.
+# An environment without pip, so that nothing is listed but what the extra brings; then what is bundled inside the wheel.
 sbom: $(INSTALLED)
 	rm -rf build/sbom
 	$(PYTHON) -m venv --without-pip build/sbom/environment
 	$(BIN)/python -m pip --python build/sbom/environment/bin/python install --quiet --constraint constraints.txt '.[serve]'
 	$(BIN)/cyclonedx-py environment build/sbom/environment --pyproject pyproject.toml --mc-type application \
 		--output-reproducible --spec-version 1.6 --of JSON --validate -o build/sbom/serve.cdx.json
+	cd benchmarks && ../$(BIN)/python -m distribution.bundled ../build/sbom/serve.cdx.json
 
 clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis

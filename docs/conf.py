@@ -70,6 +70,7 @@ _TREE: Final = {
         "docs/serving/ray",
         "docs/serving/tuning",
         "docs/serving/beyond-one-machine",
+        "docs/serving/kubernetes",
         "docs/predicting",
     ),
     "Benchmarks": (
@@ -101,6 +102,7 @@ _TREE: Final = {
         "docs/decisions/console",
         "docs/decisions/tools-and-tests",
         "docs/decisions/beyond",
+        "docs/decisions/deploying",
         "CONTRIBUTING",
         "SECURITY",
         "CHANGELOG",

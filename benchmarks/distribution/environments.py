@@ -29,6 +29,21 @@ def build_archives(root: Path, folder: Path, python: str) -> list[Path]:
     return [*sorted(folder.glob("*.whl")), *sorted(folder.glob("*.tar.gz"))]
 
 
+def python_fault(python: str) -> str:
+    """Tell why an interpreter cannot be used; empty where it can.
+
+    Args:
+        python: its name or path.
+    """
+    if shutil.which(python) is None:
+        return f"there is no {python} here; give the path of one, as in PYTHONS=/opt/python/bin/python3.13"
+    done = subprocess.run([python, "-c", ""], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"it ends with {done.returncode}"]
+        return f"{shutil.which(python)} does not start: {lines[0]}; give the path of one that does"
+    return ""
+
+
 def make_environment(python: str, folder: Path) -> Path:
     """Make an environment with nothing but pip; returns its interpreter.
 

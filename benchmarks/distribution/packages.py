@@ -5,12 +5,12 @@
     cd benchmarks && python -m distribution.packages --pythons python3.11 --json packages.json
 
 For each Python and archive: an environment with nothing but pip, `pip install ARCHIVE[serve]`, then `mnserve serve`
-with a tiny model, a prediction over gRPC, and SIGTERM. A Python that is not found, or fails, makes the exit code 1.
+with a tiny model, a prediction over gRPC, and SIGTERM. Each trial is told as it ends. A Python that is not found, that
+does not start (such as a name that pyenv knows, of a version that is not chosen) or that fails makes the exit code 1.
 The archives stay in build/packages.
 """
 
 import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ from common.options import add_json, script_parser
 from rich.console import Console
 from soaking.models import write_repository
 
-from distribution.environments import InstallError, build_archives, install, make_environment, run
+from distribution.environments import InstallError, build_archives, install, make_environment, python_fault, run
 from mntrain.result_table import ResultTable
 
 _ROOT = Path(__file__).parents[2]
@@ -43,7 +43,11 @@ def main() -> int:
         except InstallError as error:
             print(f"packages: {error}", file=sys.stderr)
             return 1
-        trials = [_try(python, archive, Path(scratch)) for python in arguments.pythons for archive in archives]
+        trials = []
+        for python in arguments.pythons:
+            for archive in archives:
+                trials.append(_try(python, archive, Path(scratch)))
+                print(_sentence(trials[-1]), flush=True)
     _show(trials)
     write_json(arguments.json, trials)
     return 0 if all(trial["works"] for trial in trials) else 1
@@ -52,8 +56,9 @@ def main() -> int:
 def _try(python: str, archive: Path, scratch: Path) -> dict[str, Any]:
     """Install one archive for one Python, and serve; returns what was found."""
     trial: dict[str, Any] = {"python": python, "archive": archive.name, "works": False}
-    if shutil.which(python) is None:
-        return {**trial, "fault": "there is no such Python here"}
+    fault = python_fault(python)
+    if fault:
+        return {**trial, "fault": fault}
     try:
         interpreter = make_environment(python, scratch / "environment")
         install(interpreter, archive, "serve", _ROOT / "constraints.txt")
@@ -63,6 +68,11 @@ def _try(python: str, archive: Path, scratch: Path) -> dict[str, Any]:
         return {**trial, "fault": str(error)}
     works = found["right"] and found["exit_code"] == 0 and found["installed"] and not found["torch"]
     return {**trial, **found, "works": works, "fault": ""}
+
+
+def _sentence(trial: dict[str, Any]) -> str:
+    verdict = "works" if trial["works"] else f"FAILS: {trial['fault'] or 'the server or its answer is not right'}"
+    return f"{trial['python']}, {trial['archive']}: {verdict}"
 
 
 def _show(trials: list[dict[str, Any]]) -> None:

@@ -81,7 +81,8 @@ def _run(command: CommandSpec[Any], words: list[str]) -> int:
         prog=f"mnserve {command.name}",
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         epilog=f"examples:\n{command.examples}",
-        env_prefix="MNSERVE",
+        env_prefix=command.env_prefix,
+        foreign_prefixes=tuple(other.env_prefix for other in COMMANDS if other.env_prefix != command.env_prefix),
     )
     settings = settings_from(settings_class, parser.parse_args(words))
     if command.configure_log is not None:

@@ -20,6 +20,7 @@ class CommandSpec(Generic[Settings]):
         settings: Imports and returns the dataclass whose fields are the options.
         run: Does the work and returns the exit code.
         reads_environment: Options are also environment variables (``MNSERVE_…``) and keys of a file (``--config``).
+        env_prefix: What the names of those variables begin with.
         configure_log: Sends the log where the settings say, before anything is logged; None for a command without one.
     """
 
@@ -29,4 +30,5 @@ class CommandSpec(Generic[Settings]):
     settings: Callable[[], type[Settings]]
     run: Callable[[Settings], int]
     reads_environment: bool = False
+    env_prefix: str = "MNSERVE"
     configure_log: Callable[[Settings], None] | None = None

@@ -40,6 +40,7 @@ class SettingsParser(ArgumentParser):
         reads_environment: Options are also environment variables, and keys of the file that ``--config`` names.
         with_commas: Names of list options whose values may contain commas, which separate elsewhere in the environment.
         comma_lists: Names of text options that are numbers between commas.
+        foreign_prefixes: Prefixes of the variables of other commands.
         options: Arguments of :class:`jsonargparse.ArgumentParser`.
     """
 
@@ -50,10 +51,12 @@ class SettingsParser(ArgumentParser):
         reads_environment: bool = False,
         with_commas: Collection[str] = (),
         comma_lists: Collection[str] = (),
+        foreign_prefixes: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
         super().__init__(**options, formatter_class=_HelpFormatter, default_env=reads_environment, allow_abbrev=False)
         self._with_commas = with_commas
+        self._foreign = tuple(f"{prefix}_" for prefix in foreign_prefixes)
         self._on_command_line: frozenset[str] = frozenset()
         self._file: str | None = None
         self.warnings: tuple[str, ...] = ()
@@ -114,7 +117,7 @@ class SettingsParser(ArgumentParser):
             f"{variable} is '{printable(shortened(variables.pop(variable)))}', which Kubernetes sets for a Service of "
             f"that name; it is ignored: give --{options[variable].replace('_', '-')}, or rename the Service"
             for variable in sorted(services & options.keys())
-        ) + unknown_variables(env, f"{self.env_prefix}_", options)
+        ) + unknown_variables(env, f"{self.env_prefix}_", options, self._foreign)
         for variable, name in options.items():
             if kinds.get(name) == "list" and variable in variables:
                 variables[variable] = environment_list(

@@ -22,13 +22,16 @@ def of_services(variables: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def unknown_variables(variables: Mapping[str, str], prefix: str, known: Collection[str]) -> tuple[str, ...]:
+def unknown_variables(
+    variables: Mapping[str, str], prefix: str, known: Collection[str], foreign: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Describes variables with the prefix of the options that no option has, except those of Services.
 
     Args:
         variables: The environment.
         prefix: Prefix of the options.
         known: Names of the variables that are options.
+        foreign: Longer prefixes, of the options of other commands.
 
     Returns:
         A sentence for each variable.
@@ -37,7 +40,9 @@ def unknown_variables(variables: Mapping[str, str], prefix: str, known: Collecti
     for name in sorted(variables):
         if not name.startswith(prefix) or name in known or _SERVICE_NAME.fullmatch(name):
             continue
+        if name.startswith(tuple(other for other in foreign if other.startswith(prefix))):
+            continue
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-        remedy = f"write {close[0]} if that is meant" if close else "`mnserve serve --help` lists them all"
+        remedy = f"write {close[0]} if that is meant" if close else "`--help` of the command lists them all"
         sentences.append(f"no option has the name {printable(shortened(name))}, and it is ignored; {remedy}")
     return tuple(sentences)

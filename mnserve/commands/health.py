@@ -38,7 +38,10 @@ HEALTH: Final = CommandSpec(
   mnserve health
   mnserve health --service digits-mn --url gpu-box:8001
   mnserve health --service inference.GRPCInferenceService/ServerLive
-  mnserve health --url grpcs://localhost:8001 --tls-ca ca.pem""",
+  mnserve health --url grpcs://localhost:8001 --tls-ca ca.pem
+  MNSERVE_HEALTH_URL=grpcs://localhost:8001 MNSERVE_HEALTH_TLS_CA=ca.pem mnserve health""",
     settings=settings_class,
     run=run,
+    reads_environment=True,
+    env_prefix="MNSERVE_HEALTH",  # those of the server, in the same container, have other meanings
 )

@@ -26,6 +26,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "object": (object,),
     "ResourceQuantity": (str, int),
+    "V1beta1MetricQuantity": (str, int),
 }
 
 
@@ -85,7 +86,10 @@ def faults(value: Any, kind: str, place: str = "") -> Iterator[str]:
 
 def _faults_of_kubernetes(value: Any, kind: str, place: str) -> Iterator[str]:
     definitions = utils.schema_contents(f"{_SCHEMAS}/_definitions.json", "1.37")
-    (name,) = (key for key in definitions["$defs"] if key.endswith(f".{kind.removeprefix('V1')}") and ".v1." in key)
+    if grouped := re.fullmatch(r"K8sIoApi([A-Z][a-z]+)(V[0-9a-z]+)([A-Z]\w+)", kind):
+        name = f"io.k8s.api.{grouped[1].lower()}.{grouped[2].lower()}.{grouped[3]}"
+    else:
+        (name,) = (key for key in definitions["$defs"] if key.endswith(f".{kind.removeprefix('V1')}") and ".v1." in key)
     schema = {"$ref": f"{definitions['$id']}#/$defs/{name}"}
     registry: Registry[Any] = Resource.from_contents(definitions) @ Registry()
     for error in jsonschema.Draft202012Validator(schema, registry=registry).iter_errors(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 import yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+PAGES = [DEPLOY.parent / "docs/serving" / name for name in ("beyond-one-machine.md", "kubernetes.md")]
 VERSIONS = ("1.27", "1.37")
 """The oldest Kubernetes whose gRPC probes are stable, and a new one."""
 FOREIGN = {"PodMonitor"}
 """Kinds that Kubernetes itself does not have."""
-OVERLAYS = ("base", "autoscaling", "gpu", "object-storage", "secured")
+OVERLAYS = ("base", "autoscaling", "gpu", "http", "object-storage", "secured", "mine")
+COMPONENTS = DEPLOY / "kubernetes/components"
 Objects = list[dict[str, Any]]
 
 
@@ -34,9 +37,9 @@ def pod_of(objects: Objects) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "loader"])
 def test_every_manifest_keeps_to_the_published_schema(rendered: dict[str, Objects], overlay: str, version: str) -> None:
-    assert len(rendered[overlay]) >= 6
+    assert len(rendered[overlay]) >= (2 if overlay == "loader" else 6)
     for item in rendered[overlay]:
         if item["kind"] not in FOREIGN:
             kubernetes_validate.validate(item, version, strict=True)
@@ -112,7 +115,7 @@ def test_the_autoscaler_reads_the_metric_that_the_adapter_makes(rendered: dict[s
     }
     assert "replicas" not in deployment["spec"]  # else each `kubectl apply` would undo the autoscaler's number
     (metric,) = scaler["metrics"]
-    (rule,) = yaml.safe_load((DEPLOY / "kubernetes/autoscaling/adapter.yaml").read_text())["rules"]["custom"]
+    (rule,) = yaml.safe_load((DEPLOY / "kubernetes/components/autoscaling/adapter.yaml").read_text())["rules"]["custom"]
     assert metric["pods"]["metric"]["name"] == rule["name"]["as"]
     assert rule["seriesQuery"].startswith(rule["name"]["as"] + "{")
 
@@ -121,13 +124,72 @@ def test_the_overlay_for_gpus_asks_for_one_and_computes_on_it(rendered: dict[str
     (container,) = pod_of(rendered["gpu"])["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert container["image"].endswith("-gpu")
-    options = yaml.safe_load(the(rendered["gpu"], "ConfigMap")["data"]["serve.yaml"])
-    assert options["providers"] == ["cuda"]
+    assert {"name": "MNSERVE_PROVIDERS", "value": "cuda"} in container["env"]
 
 
-@pytest.mark.parametrize("overlay", ["gpu", "secured"])
-def test_overlays_only_add_to_the_options_of_the_base(rendered: dict[str, Objects], overlay: str) -> None:
-    options = {
-        name: yaml.safe_load(the(rendered[name], "ConfigMap")["data"]["serve.yaml"]) for name in ("base", overlay)
-    }
-    assert options["base"].items() < options[overlay].items()
+def test_every_component_is_in_an_overlay_of_its_name_and_in_the_documented_one(rendered: dict[str, Objects]) -> None:
+    names = sorted(folder.name for folder in COMPONENTS.iterdir())
+    assert names == ["autoscaling", "gpu", "http", "object-storage", "secured"]
+    own = {(item["kind"], item["metadata"]["name"].partition("-options-")[0]) for item in rendered["mine"]}
+    for name in names:
+        text = yaml.safe_load((COMPONENTS / name / "kustomization.yaml").read_text())
+        assert text["kind"] == "Component"
+        alone = {(item["kind"], item["metadata"]["name"].partition("-options-")[0]) for item in rendered[name]}
+        assert alone - own <= {("PersistentVolumeClaim", "mnserve-models")}
+        variables = {item["name"] for item in pod_of(rendered[name])["spec"]["containers"][0]["env"]}
+        assert variables <= {item["name"] for item in pod_of(rendered["mine"])["spec"]["containers"][0]["env"]}
+    (container,) = pod_of(rendered["mine"])["spec"]["containers"]
+    assert container["image"] == "registry.example/mnserve:0.1.0-gpu"
+    assert {item["metadata"]["namespace"] for item in rendered["mine"]} == {"models"}
+
+
+def test_callers_may_call_by_http_where_it_is_on(rendered: dict[str, Objects]) -> None:
+    for overlay in ("http", "mine"):
+        calls, metrics = the(rendered[overlay], "NetworkPolicy")["spec"]["ingress"]
+        assert calls["ports"] == [{"port": "grpc"}, {"port": "http"}]
+        assert metrics["ports"] == [{"port": "metrics"}]
+        for service in of_kind(rendered[overlay], "Service"):
+            assert {"name": "http", "port": 8000, "targetPort": "http"} in service["spec"]["ports"]
+
+
+def test_the_loader_may_write_what_the_server_reads(rendered: dict[str, Objects]) -> None:
+    pod, server = the(rendered["loader"], "Pod"), pod_of(rendered["base"])
+    assert the(rendered["loader"], "PersistentVolumeClaim") == the(rendered["base"], "PersistentVolumeClaim")
+    (container,) = pod["spec"]["containers"]
+    (mount,) = container["volumeMounts"]
+    assert mount == {"name": "models", "mountPath": "/models"}
+    assert [item for item in server["spec"]["volumes"] if item["name"] == "models"] == [
+        {"name": "models", "persistentVolumeClaim": {"claimName": "mnserve-models", "readOnly": True}}
+    ]
+    assert pod["spec"]["securityContext"] == server["spec"]["securityContext"]
+    assert container["securityContext"] == server["spec"]["containers"][0]["securityContext"]
+    assert container["image"] == server["spec"]["containers"][0]["image"]
+    # No Service, no budget and no policy takes it for a server.
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] != server["metadata"]["labels"]["app.kubernetes.io/name"]
+
+
+def test_certificates_are_asked_for_by_every_documented_name() -> None:
+    """Clients check the name that they have dialled, so a short one in the certificate does not do for a long one."""
+    comment = (COMPONENTS / "secured/kustomization.yaml").read_text().partition("apiVersion")[0]
+    asked = set(re.findall(r"\b(?:localhost|mnserve(?:-pods)?\.[\w.]+)", comment))
+    page = "\n".join(page.read_text() for page in PAGES)
+    dialled = set(re.findall(r"(?:dns:///|grpcs://)((?:mnserve|localhost)[\w.-]*):\d+", page))
+    assert "mnserve-pods.models.svc.cluster.local" in dialled
+    assert dialled <= asked
+    assert "localhost" in asked  # for the probes
+
+
+def test_a_start_has_an_hour(rendered: dict[str, Objects], kserve_objects: dict[str, Any]) -> None:
+    """The port opens once models are copied, loaded and warmed; a probe that gives up restarts a server that copies."""
+    pods = [pod_of(rendered[overlay])["spec"] for overlay in OVERLAYS]
+    pods += [kserve_objects["cluster-serving-runtime"]["spec"], kserve_objects["custom-predictor"]["spec"]["predictor"]]
+    for probe in (container["startupProbe"] for pod in pods for container in pod["containers"]):
+        assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+    for overlay in OVERLAYS:
+        assert the(rendered[overlay], "Deployment")["spec"]["progressDeadlineSeconds"] > 3600
+
+
+def test_a_command_that_is_slow_once_takes_no_pod_out_of_service(rendered: dict[str, Objects]) -> None:
+    for overlay in OVERLAYS:
+        (container,) = pod_of(rendered[overlay])["spec"]["containers"]
+        assert container["readinessProbe"]["failureThreshold"] >= 2

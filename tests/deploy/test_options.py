@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mnserve.client.health_settings import HealthSettings
 from mnserve.commands.cli import main
 from mnserve.commands.health import HEALTH
 from mnserve.commands.serve import SERVE
 from mnserve.rpc.health import LIVE_SERVICE, SERVER_SERVICES
-from mnserve.settings import ServeSettings
+from mnserve.settings import OFF, ServeSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LATER = 5.5
@@ -27,11 +29,13 @@ Parse = Callable[..., Any]
 
 @pytest.fixture
 def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
-    """Reads the words of a command by the real command line, and returns the settings that would run."""
-    for name in ("MNSERVE_TOKEN", "MNSERVE_FRONT_ENDS"):
-        monkeypatch.delenv(name, raising=False)
+    """Reads the words and variables of a command by the real command line, and returns the settings that would run."""
+    for name in [name for name in os.environ if name.startswith("MNSERVE_")]:
+        monkeypatch.delenv(name)
 
-    def read(words: list[str]) -> Any:
+    def read(words: list[str], variables: Mapping[str, str] | None = None) -> Any:
+        for name, value in (variables or {}).items():
+            monkeypatch.setenv(name, value)
         found: list[Any] = []
 
         def note(settings: Any) -> int:
@@ -40,6 +44,8 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
 
         specs = [dataclasses.replace(spec, run=note, configure_log=None) for spec in (SERVE, HEALTH)]
         assert main(words, specs) == 0
+        for name in variables or {}:
+            monkeypatch.delenv(name)
         return found[0]
 
     return read
@@ -72,7 +78,13 @@ def check_times(container: dict[str, Any], settings: ServeSettings, grace: float
     assert grace >= settings.transport.max_connection_age_grace
 
 
-@pytest.mark.parametrize("overlay", ["base", "autoscaling", "gpu", "object-storage", "secured"])
+def check_precedence(options: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+    """Components add options by variables, and change one of the base alone: a pod with slower probes waits longer."""
+    added = {name.removeprefix("MNSERVE_").lower() for name in variables} - {"config"}
+    assert added & options.keys() <= {"drain_delay"}
+
+
+@pytest.mark.parametrize("overlay", ["base", "autoscaling", "gpu", "http", "object-storage", "secured", "mine"])
 def test_the_deployment_starts_the_server_that_its_probes_and_ports_expect(
     rendered: dict[str, Any], parse: Parse, tmp_path: Path, overlay: str
 ) -> None:
@@ -81,20 +93,24 @@ def test_the_deployment_starts_the_server_that_its_probes_and_ports_expect(
     (container,) = pod["containers"]
     (tmp_path / "serve.yaml").write_text(objects["ConfigMap"]["data"]["serve.yaml"])
     mounts = {item["name"]: item["mountPath"] for item in container["volumeMounts"]}
-    assert "/etc/mnserve/serve.yaml" in container["args"]
-    settings: ServeSettings = parse(
-        [word.replace(mounts["options"], str(tmp_path), 1) for word in container["args"]],
-    )
+    variables = {item["name"]: item["value"] for item in container["env"]}
+    assert variables["MNSERVE_CONFIG"] == f"{mounts['options']}/serve.yaml"
+    variables["MNSERVE_CONFIG"] = str(tmp_path / "serve.yaml")
+    settings: ServeSettings = parse(container["args"], variables)
     ports = {item["name"]: item["containerPort"] for item in container["ports"]}
-    assert ports == {"grpc": settings.grpc_port, "metrics": settings.metrics_port}
+    http = {"http": settings.http_port} if overlay in ("http", "mine") else {}
+    assert (settings.http_port == OFF) == (not http)
+    assert ports == {"grpc": settings.grpc_port, "metrics": settings.metrics_port, **http}
     assert settings.host == "0.0.0.0"  # a pod's own address is not known before
     assert settings.repository == mounts.get("models", "s3://models/repository")
-    assert ("models" in mounts) == (overlay != "object-storage")
+    assert ("models" in mounts) == (overlay not in ("object-storage", "mine"))
+    assert ("CUDAExecutionProvider" in settings.engine_options.providers) == (overlay in ("gpu", "mine"))
+    check_precedence(yaml.safe_load((tmp_path / "serve.yaml").read_text()), variables)
     check_probes(container, settings, parse)
     check_times(container, settings, pod["terminationGracePeriodSeconds"])
     security = settings.security
     for file in (security.token_file, security.tls_certificate, security.tls_key):
-        assert (file is None) == (overlay != "secured")
+        assert (file is None) == (overlay not in ("secured", "mine"))
         assert file is None or any(file.startswith(f"{mounts[name]}/") for name in ("tokens", "tls"))
 
 
@@ -107,10 +123,19 @@ def test_both_kinds_of_predictors_of_kserve_start_such_a_server(kserve_objects: 
         assert container["name"] == "kserve-container"
         settings: ServeSettings = parse(container["args"])
         assert settings.repository == "/mnt/models"  # where KServe's initializer puts what storageUri names
-        assert container["ports"] == [{"name": "h2c", "containerPort": settings.grpc_port, "protocol": "TCP"}]
+        assert container["ports"] == [
+            {
+                "name": "h2c",
+                "containerPort": settings.grpc_port,
+                "protocol": "TCP",
+            },  # the first is KServe's port 80
+            {"name": "metrics", "containerPort": settings.metrics_port, "protocol": "TCP"},
+        ]
         check_probes(container, settings, parse)
         check_times(container, settings, predictor["terminationGracePeriodSeconds"])
-    assert runtime["annotations"]["prometheus.kserve.io/port"] == str(settings.metrics_port)
+    for scraped in (runtime["annotations"], kserve_objects["custom-predictor"]["metadata"]["annotations"]):
+        assert scraped["prometheus.io/port"] == str(settings.metrics_port)
+    assert kserve_objects["scaled"]["spec"]["predictor"]["model"] == by_runtime["model"]
     model = by_runtime["model"]
     assert model["runtime"] == kserve_objects["cluster-serving-runtime"]["metadata"]["name"]
     assert model["protocolVersion"] in runtime["protocolVersions"]

@@ -64,7 +64,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("front_ends", ["0", "2"])
 def test_the_server_serves_and_drains(environment: dict[str, str], repository: Path, front_ends: str) -> None:
-    rule = yaml.safe_load((Path(__file__).parents[2] / "deploy/kubernetes/autoscaling/adapter.yaml").read_text())
+    rule = yaml.safe_load(
+        (Path(__file__).parents[2] / "deploy/kubernetes/components/autoscaling/adapter.yaml").read_text()
+    )
     ports = ["--grpc-port", "0", "--metrics-port", "0", "--front-ends", front_ends, "--intra-op-threads", "1"]
     server = subprocess.Popen(
         confined(sys.executable, "-m", "mnserve", "serve", str(repository), "--host", "0.0.0.0", *ports),

@@ -52,9 +52,13 @@ def test_a_server_that_is_not_there_is_a_sentence(capsys: Any) -> None:
 
 
 def test_a_server_with_tls_and_tokens_is_asked_without_a_token(
-    start_server: Callable[..., Any], write_models: Callable[[Path], None], tmp_path: Path, capsys: Any
+    start_server: Callable[..., Any],
+    write_models: Callable[[Path], None],
+    tmp_path: Path,
+    capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The probe of deploy/kubernetes/secured."""
+    """The probe of deploy/kubernetes/components/secured, and HEALTHCHECK of an image whose server has TLS."""
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
@@ -73,3 +77,13 @@ def test_a_server_with_tls_and_tokens_is_asked_without_a_token(
     assert capsys.readouterr().out == "SERVING\n"
     assert main(["health", "--service", LIVE, "--url", f"grpcs://{url}"]) == 1  # an authority that nobody knows
     assert "no encrypted connection" in capsys.readouterr().err
+    # The words of HEALTHCHECK, in a container whose server takes its own options from the environment.
+    for option, name in files.items():
+        monkeypatch.setenv("MNSERVE_" + option.removeprefix("--").replace("-", "_").upper(), str(tmp_path / name))
+    monkeypatch.setenv("MNSERVE_HEALTH_URL", f"grpcs://{url}")
+    monkeypatch.setenv("MNSERVE_HEALTH_TLS_CA", str(tmp_path / "ca.crt"))
+    assert main(["health", "--service", LIVE]) == 0
+    assert capsys.readouterr() == ("SERVING\n", "")
+    monkeypatch.setenv("MNSERVE_HEALTH_SERVICE", "nobody")
+    assert main(["health"]) == 1
+    assert "there is no service or model 'nobody'" in capsys.readouterr().err

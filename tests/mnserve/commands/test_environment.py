@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +76,23 @@ def test_a_name_that_no_option_has_causes_a_warning(
     assert [record.getMessage() for record in caplog.records] == [
         "no option has the name MNSERVE_LOGLEVEL, and it is ignored; write MNSERVE_LOG_LEVEL if that is meant"
     ]
+
+
+def test_variables_of_another_command_are_passed_over_in_silence(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MNSERVE_HEALTH_URL", "grpcs://localhost:8001")
+    assert command_line(["serve", "models"]) == (0, ServeSettings(repository="models"))
+    assert not caplog.records
+
+
+def test_a_file_that_a_variable_names_has_less_say_than_other_variables(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So components of deploy/kubernetes change options of the base."""
+    (tmp_path / "serve.yaml").write_text("drain_delay: 10\ndrain_timeout: 20\n")
+    monkeypatch.setenv("MNSERVE_CONFIG", str(tmp_path / "serve.yaml"))
+    monkeypatch.setenv("MNSERVE_DRAIN_DELAY", "15")
+    code, settings = command_line(["serve", "models"])
+    assert code == 0
+    assert settings == ServeSettings(repository="models", drain_delay=15, drain_timeout=20)
