@@ -110,7 +110,7 @@ class SettingsParser(ArgumentParser):
 
     def _load_env_vars(self, env: Any, defaults: bool) -> Namespace:
         kinds = self._option_kinds()
-        options = {f"{self.env_prefix}_{name.upper()}": name for name in (*kinds, "config")}
+        options = {f"{self.env_prefix}_{name.upper()}": name for name in (*kinds, "config") if name != "help"}
         variables = {name: text for name, text in env.items() if options.get(name) not in self._on_command_line}
         services = of_services(variables)
         self.warnings = tuple(

@@ -28,8 +28,8 @@ class Waiting:
     def end(self) -> None:
         """Notes that nobody waits any more, and gives up the request that the thread waits for."""
         self._ended.set()
-        if self._awaited is not None:
-            self._awaited.cancel()
+        if (awaited := self._awaited) is not None:  # read once: the thread may be done with it
+            awaited.cancel()
 
     def check(self) -> None:
         """Checks that the thread has a reason to go on.

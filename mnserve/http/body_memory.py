@@ -101,6 +101,15 @@ class HeldBody:
         finally:
             del self.memory.arriving[self]
 
+    def shrink(self, nbytes: int) -> None:
+        """Gives so many bytes back."""
+        with self._lock:
+            self._size -= nbytes
+            spare = self.counted - max(0, self._size - FREE_BYTES)
+            if not self._ended:
+                self.counted -= spare
+                self.memory.add(-spare)
+
     def grow(self, nbytes: int) -> bool:
         """Takes so many bytes more; called in any thread.
 

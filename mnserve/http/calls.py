@@ -157,7 +157,11 @@ class Call:
                 body = await read_body(receive, context, self._most, held)
                 if (encoding := context.header(b"content-encoding")) is not None:
                     async with held.memory.unpacking:
-                        body = await asyncio.to_thread(decompressed, body, encoding, self._most, held.grow)
+                        packed, body = (
+                            len(body),
+                            await asyncio.to_thread(decompressed, body, encoding, self._most, held.grow),
+                        )
+                    held.shrink(packed)
             except BodyMemoryError:
                 raise held.memory.refusal() from None
             return await self._answer_to(body, scope, receive, context)

@@ -19,7 +19,8 @@ _PIECE: Final = 2**14
 """Bytes of a body that are decompressed at a time."""
 _STEP: Final = 2**20
 """Most bytes that come of them at a time: deflate makes up to a thousand of one."""
-_MAX_MEMBERS: Final = 1024
+_MAX_MEMBERS: Final = 65_536
+"""Most members of a body of gzip; each costs time, however little it holds."""
 _AGAIN: Final = "compress it again, or send it as it is"
 _WINDOWS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
@@ -70,8 +71,14 @@ def _parts(body: bytes, name: str) -> Iterator[bytes]:
         more = True
         while more:
             if unpacking.eof:
-                if name == "deflate" or members == _MAX_MEMBERS:
+                if name == "deflate":
                     raise InvalidRequestError(f"the body is {name} with bytes behind its end; {_AGAIN}")
+                if not bytes(piece).strip(b"\0"):  # padding
+                    break
+                if members == _MAX_MEMBERS:
+                    raise InvalidRequestError(
+                        f"the body is {name} with more than {_MAX_MEMBERS} members; compress it as one"
+                    )
                 unpacking, members = zlib.decompressobj(_WINDOWS[name]), members + 1
             part = unpacking.decompress(piece, _STEP)
             yield part

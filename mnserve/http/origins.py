@@ -5,6 +5,7 @@ A browser tells of the page with the header ``Origin``, which other clients do n
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from mnserve.http.headers import Scope, header_of
 from mnserve.text.names import printable, shortened
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_PORTS: Final = MappingProxyType({"http": 80, "https": 443})
 
 
 def check_origin(scope: Scope, *, local: bool) -> None:
@@ -34,7 +36,13 @@ def check_origin(scope: Scope, *, local: bool) -> None:
     asked = header_of(scope, b"host") or ""
     try:
         parts = urlsplit(origin)
-        own = parts.netloc.lower() == asked.lower() and (not local or is_loopback(parts.hostname or ""))
+        port = _PORTS.get(parts.scheme)
+        host = urlsplit(f"//{asked}")
+        own = (
+            parts.hostname is not None
+            and parts.hostname == host.hostname
+            and (parts.port or port) == (host.port or port)
+        )
     except ValueError:
         own = False
     if not own:
@@ -50,13 +58,17 @@ def check_host(scope: Scope) -> None:
         PermissionDeniedError: It does not.
     """
     host = header_of(scope, b"host")
-    if host is not None and not is_loopback(_without_port(host)):  # HTTP/1.0 does without, and no browser does
+    if host is not None and not _is_own_name(host):  # HTTP/1.0 does without, and no browser does
         raise PermissionDeniedError(
             f"the server is called as '{printable(shortened(host, 64))}', and it answers as localhost or 127.0.0.1 "
-            "alone; use one of them, or start it with --token-file, or with another --host"
+            "alone; use one of them, or start it with --token-file"
         )
 
 
-def _without_port(host: str) -> str:
+def _is_own_name(host: str) -> bool:
+    """Tells if a name with its port can be none but this machine; browsers find all names below localhost here."""
     name, separator, port = host.rpartition(":")
-    return name if separator and port.isdigit() and (name.endswith("]") or ":" not in name) else host
+    if not separator or not (not port or port.isdigit()) or (":" in name and not name.endswith("]")):
+        name = host
+    name = name.lower().removesuffix(".")
+    return not any(map(str.isspace, name)) and (is_loopback(name) or name.endswith(".localhost"))

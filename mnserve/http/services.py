@@ -46,8 +46,8 @@ class HttpServices:
 
     @cached_property
     def bodies(self) -> BodyMemory:
-        """Memory of the bodies that are held at a time; a body of the largest size fits in."""
-        most = max(self.settings.max_queue_bytes, self.settings.max_message_bytes)
+        """Memory of the bodies that are held at a time; a body of the largest size fits in, packed and unpacked."""
+        most = max(self.settings.max_queue_bytes, 2 * self.settings.max_message_bytes)
         return BodyMemory(most, self.limits.refused)
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +42,34 @@ def download(store: Store, model: str, file: StoredFile, target: Path, stopped: 
         target.unlink(missing_ok=True)
         offset = 0
     if offset != file.size:
-        try:
-            _append(store, file, target, offset, stopped)
-        except NoRangesError:
-            with explained(target.parent):
-                target.unlink()
-            _append(store, file, target, 0, stopped)
+        _resume(store, file, target, offset, stopped)
     return _checked(model, file, target)
 
 
-def _append(store: Store, file: StoredFile, target: Path, offset: int, stopped: threading.Event) -> None:
-    pieces = store.read(file, offset) if file.size != 0 else iter(())
+def _resume(store: Store, file: StoredFile, target: Path, offset: int, stopped: threading.Event) -> None:
+    for _ in range(2):  # a store that has a fault for a moment may say the same as one without ranges
+        try:
+            _append(store, file, target, offset, stopped)
+        except NoRangesError:
+            continue
+        return
+    pieces = store.read(file, 0)
+    first = next(pieces, b"")  # what has arrived goes once the store gives the beginning
+    with explained(target.parent):
+        target.unlink()
+    _append(store, file, target, 0, stopped, chain((first,), pieces))
+
+
+def _append(
+    store: Store,
+    file: StoredFile,
+    target: Path,
+    offset: int,
+    stopped: threading.Event,
+    pieces: Iterator[bytes] | None = None,
+) -> None:
+    if pieces is None:
+        pieces = store.read(file, offset) if file.size != 0 else iter(())
     with explained(target.parent):
         stream = open(target, "ab")  # noqa: SIM115 (errors of the store are no errors of the disk)
     with stream:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import warnings
 from io import BytesIO
+from typing import Final
 
 from PIL import Image
 
 from mnserve.client.image_decoding import SENT_FORMATS
 from mnserve.errors import MessageTooLargeError
 from mnserve.predicting.image_input import ImageInput
+
+_ORIENTATION: Final = 0x0112
+"""Tag of Exif. Pillow turns the sides of TIFF files by itself."""
+_ON_ITS_SIDE: Final = (5, 6, 7, 8)
 
 
 def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int, before: int = 0) -> int:
@@ -37,10 +42,7 @@ def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int, be
         sides = _sides(content)
         if sides is None:
             return before
-        if height is None and width is None:
-            height, width = sides
-        else:  # the head does not always say which side is the height: the image may be turned upright
-            height, width = height or max(sides), width or max(sides)
+        height, width = height or sides[0], width or sides[1]
     nbytes = before + taken.size.channels * height * width * taken.dtype.itemsize
     if nbytes > most_bytes:
         raise MessageTooLargeError(
@@ -51,11 +53,12 @@ def check_room(taken: ImageInput, content: bytes, name: str, most_bytes: int, be
 
 
 def _sides(content: bytes) -> tuple[int, int] | None:
-    """Returns height and width as the head of a file has them; None where it cannot be read."""
+    """Returns height and width of the upright image, as the head of a file has them; None where it cannot be read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(BytesIO(content), formats=SENT_FORMATS) as image:
-                return image.height, image.width
+                turned = image.format != "TIFF" and image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
+                return (image.width, image.height) if turned else (image.height, image.width)
     except Exception:  # noqa: BLE001  parsers of heads raise any kind of error; decoding tells which
         return None

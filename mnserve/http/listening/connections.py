@@ -49,6 +49,7 @@ class Connection(HttpToolsProtocol):
         """Head of the body that stands behind an offer of another protocol."""
         self._began = self._answered = time.monotonic()
         self._last_unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
+        self._emptied = self._began
 
     # What uvicorn calls ---------------------------------------------------------------------------------------
 
@@ -106,12 +107,12 @@ class Connection(HttpToolsProtocol):
         if self._repeating:
             return
         self._head.end()
-        self._in_body = True
         if self.parser.should_upgrade():
             self._offered = head_of_body(self.headers)
         super().on_headers_complete()
         if len(self.pipeline) > _MAX_PIPELINED:
             self._end_pipeline()
+        self._in_body = True
         self._cycles.append(self.cycle)
         limit = self._limits.age_seconds
         if limit and time.monotonic() - self._began > limit:
@@ -175,8 +176,10 @@ class Connection(HttpToolsProtocol):
     @property
     def unread(self) -> int:
         """Bytes of answers that the client has not taken."""
+        transport = self.transport
+        below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)  # where TLS leaves its bytes
         try:
-            return self.transport.get_write_buffer_size()
+            return transport.get_write_buffer_size() + (0 if below is None else below.get_write_buffer_size())
         except AttributeError:  # a connection of TLS that has ended
             return 0
 
@@ -193,9 +196,11 @@ class Connection(HttpToolsProtocol):
         """
         limits, transport = self._limits, self.transport
         cycle: RequestResponseCycle | None = self.cycle
-        if self._answer_is_stuck(now):
+        if self._last_unread or not transport.is_closing():
+            self._emptied = now
+        if self._answer_is_stuck(now) or now - self._emptied > limits.idle_seconds:  # whose client does not end TLS
             transport.abort()
-        elif transport.is_closing():
+        elif transport.is_closing() or self._broken:
             return
         elif self._head.arriving:
             if now - self._head.began > limits.head_seconds:
@@ -247,16 +252,31 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         raise OverflowError  # the parser stops
 
+    def _drop_newest(self) -> None:
+        """Gives up the request whose body is broken; nobody waits for its answer any more."""
+        if not self._cycles:
+            return
+        newest = self._cycles.pop()
+        if self._cycles:  # it was not begun
+            self.pipeline.popleft()
+            self.cycle = self._cycles[-1]
+        newest.disconnected = True
+        newest.message_event.set()
+
     def _refuse_head(self) -> None:
         limit = self._limits.head_bytes
         self._refuse(431, f"the head of the request has more than {limit} bytes; send fewer or shorter headers")
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answers a request that is none, and closes the connection."""
+        """Answers a request that is none, once those before it are answered by closing alone, and closes."""
         self._broken = True
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
-            cycle.keep_alive = False  # it ends with the answer that it waits for
+        if self._in_body:
+            self._drop_newest()
+        if self._cycles:
+            self._cycles[-1].keep_alive = False  # the connection ends with its answer
+            return
+        if self._in_body and self.cycle.response_started:  # no second answer
+            self.transport.close()
             return
         body = orjson.dumps({"error": reason})
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)

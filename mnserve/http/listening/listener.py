@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any, Final
@@ -71,7 +71,7 @@ class HttpListener:
         application: Application of ASGI.
         sockets: Bound sockets, which do not block.
         limits: Limits of the connections.
-        tls: Encrypts the connections; None for plain ones.
+        tls: Returns the TLS of the next connection; None for plain ones.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class HttpListener:
         application: Any,
         sockets: Sequence[socket.socket],
         limits: ConnectionLimits,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self._config = make_config(application, limits)
         self._sockets, self._limits, self._tls = sockets, limits, tls
@@ -150,13 +150,17 @@ class HttpListener:
         def make() -> Connection:
             return _Placed(self, accepted, self._config, self._state, self._limits)
 
-        timeout = None if self._tls is None else self._limits.handshake_seconds
+        options: dict[str, Any] = {}
         try:
+            if self._tls is not None:
+                options = {
+                    "ssl": self._tls(),
+                    "ssl_handshake_timeout": self._limits.handshake_seconds,
+                    "ssl_shutdown_timeout": self._limits.answer_seconds,  # which begins before the answer has left
+                }
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await asyncio.get_running_loop().connect_accepted_socket(
-                make, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
-            )
+            await asyncio.get_running_loop().connect_accepted_socket(make, accepted, **options)
         except (OSError, asyncio.CancelledError) as error:  # no handshake, or the client has left
             self.ended(accepted)
             accepted.close()
@@ -194,7 +198,11 @@ class HttpListener:
             self._update_date()
             now = time.monotonic()
             for connection in self._connections:
-                connection.check(now)
+                try:
+                    connection.check(now)
+                except Exception:  # noqa: BLE001 (the others have to be looked after, too)
+                    _log.exception("a connection could not be looked after, and ends")
+                    connection.end()
             self._bound_unread()
 
     def _bound_unread(self) -> None:

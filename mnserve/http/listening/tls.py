@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Callable
 
 from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.access.identity_files import IdentityFiles
@@ -13,10 +14,11 @@ from mnserve.access.watched_file import WatchedFiles
 _log = logging.getLogger(__name__)
 
 
-def server_context(security: SecuritySettings) -> ssl.SSLContext | None:
-    """Returns the TLS of a port; None where connections are plain.
+def server_context(security: SecuritySettings) -> Callable[[], ssl.SSLContext] | None:
+    """Returns what gives the TLS of the next connection; None where connections are plain.
 
-    The files are checked for changes at every handshake, so the next connection uses their current content.
+    The files are checked for changes each time. Their new content comes in a context of its own, so that no session of
+    an old one is resumed: its client may have lost its right.
 
     Raises:
         CredentialsError: A file cannot be used.
@@ -35,15 +37,12 @@ def server_context(security: SecuritySettings) -> ssl.SSLContext | None:
         return context
 
     watched = WatchedFiles(files.all, read)
-    first = watched.content
 
-    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def current() -> ssl.SSLContext:
         try:
             watched.refresh()
-        except Exception:  # noqa: BLE001 (OpenSSL would end the handshake)
+        except Exception:  # noqa: BLE001 (no reason to refuse connections)
             _log.exception("looking for new certificates failed; the old ones stay in force")
-        if watched.content is not first:
-            connection.context = watched.content
+        return watched.content
 
-    first.sni_callback = choose
-    return first
+    return current

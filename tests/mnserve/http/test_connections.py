@@ -252,6 +252,54 @@ async def test_the_body_behind_such_an_offer_is_read(length: bytes, pieces: int)
     assert answer.endswith(b"/a 0")
 
 
+async def test_a_client_that_is_slow_and_keeps_its_end_open_ends_no_limits(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(head_seconds=0.5) as port:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /a HTTP/1.1\r\n")
+            async with asyncio.timeout(SECONDS):
+                answer = await reader.read()
+            assert answer.count(b"HTTP/1.1 408 ") == 1
+            await asyncio.sleep(1)  # more looks at it
+            with contextlib.suppress(ConnectionError):
+                async with asyncio.timeout(SECONDS):
+                    while True:  # until the server has closed its end, too
+                        writer.write(b"a")
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+            writer.close()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("broken", [b"zz\r\n", b"0\r\nt: " + b"a" * 3000], ids=["chunk", "trailer"])
+async def test_a_broken_request_behind_others_gets_no_part_in_their_answers(broken: bytes) -> None:
+    slow = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+    last = b"POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with listening(head_bytes=2048) as port:
+        answer = await talk(port, slow + GET + last + broken[:5], broken[5:], pause=0.05)
+        assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 OK") == 2
+        assert answer.index(b"/slow 0") < answer.index(b"/a 0")
+        assert answer.endswith(b"/a 0")
+        alone = await talk(port, last + broken[:5], broken[5:], pause=0.05)
+        assert alone.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+        assert alone.count(b"HTTP/1.1 ") == 1
+        behind = await talk(port, slow + b"no request\r\n\r\n")
+        assert behind.count(b"HTTP/1.1 ") == 1
+        assert behind.endswith(b"/slow 0")
+
+
+async def test_an_application_does_not_answer_what_was_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async def hasty(_scope: Any, _receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.1)
+        await HttpAnswer(b"late", b"text/plain").send(send)
+
+    async with listening(hasty) as port:
+        answer = await talk(port, b"POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", pause=0.3)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"late" not in answer
+    assert not caplog.records
+
+
 async def test_a_client_that_does_not_read_its_answer_is_cut_off() -> None:
     async with listening(idle_seconds=0.5) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)

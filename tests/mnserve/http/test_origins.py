@@ -20,6 +20,8 @@ def check(origin: str | None, host: str, *, method: str = "POST", local: bool = 
         ("https://server:8000", "SERVER:8000", False),
         ("http://localhost:8000", "localhost:8000", True),
         ("http://[::1]:8000", "[::1]:8000", True),
+        ("http://localhost", "localhost:80", True),
+        ("https://server:443", "server", False),
     ],
 )
 def test_own_pages_and_clients_that_are_no_browsers_may_call(origin: str | None, host: str, local: bool) -> None:
@@ -31,6 +33,8 @@ def test_own_pages_and_clients_that_are_no_browsers_may_call(origin: str | None,
     [
         ("https://evil.example", "server:8000", False),
         ("null", "server:8000", False),
+        ("null", "", False),
+        ("https://server", "server:80", False),
         ("http://server:8001", "server:8000", False),
         ("http://[bad", "server:8000", False),
     ],
@@ -50,10 +54,22 @@ def test_a_server_for_this_machine_has_its_names_alone(method: str) -> None:
         "127.0.0.1.evil.example:80",
         "10.0.0.1",
         "localhost.evil.example",
+        "127.0.0.1 evil",
+        "localhost:80:evil",
     ):
         with pytest.raises(PermissionDeniedError, match=r"answers as localhost or 127\.0\.0\.1 alone"):
             check(None, host, method=method, local=True)
         check(None, host, method=method)
-    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "127.1.2.3", "[::1]:8000", "[::1]"):
+    for host in (
+        "localhost",
+        "LOCALHOST:8000",
+        "127.0.0.1:1",
+        "127.1.2.3",
+        "[::1]:8000",
+        "[::1]",
+        "localhost.",
+        "a.localhost:8000",
+        "localhost:",
+    ):
         check(None, host, method=method, local=True)
     check_origin({"method": method, "headers": []}, local=True)  # HTTP/1.0

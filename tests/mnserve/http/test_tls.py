@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -67,28 +66,3 @@ async def test_callers_need_certificates_where_an_authority_is_named(
     assert await ask(url, trusting(certificates.ca, bad)) == 200
     with pytest.raises(httpx.HTTPError):
         await ask(url, trusting(certificates.ca, good))
-
-
-@pytest.mark.parametrize(("handshake", "grace"), [(0.5, 60.0), (60.0, 0.1)], ids=["in time", "for others"])
-async def test_a_handshake_that_does_not_come_takes_no_place_for_ever(
-    handshake: float, grace: float, certificates: Any
-) -> None:
-    from mnserve.http.answers import HttpAnswer
-    from mnserve.http.listening.limits import ConnectionLimits
-    from mnserve.http.listening.listener import HttpListener
-    from mnserve.http.listening.sockets import bind_port
-    from mnserve.http.listening.tls import server_context
-
-    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
-        await HttpAnswer(b"{}").send(send)
-
-    certificate, key = certificates.issue()
-    context = server_context(SecuritySettings(tls_certificate=certificate, tls_key=key))
-    limits = ConnectionLimits(connections=2, handshake_seconds=handshake, grace_seconds=grace)
-    listener = HttpListener(answer, bind_port("127.0.0.1", 0, "{} {}"), limits, context)
-    listener.start()
-    silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(4)]
-    assert await ask(f"https://127.0.0.1:{listener.port}", trusting(certificates.ca)) == 200
-    for _, writer in silent:
-        writer.close()
-    await listener.close(0.2)
