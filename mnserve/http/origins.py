@@ -5,6 +5,7 @@ A browser tells of the page with the header ``Origin``, which other clients do n
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -65,6 +66,7 @@ def check_host(scope: Scope) -> None:
         )
 
 
+@lru_cache(maxsize=64)  # clients send one name again and again
 def _is_own_name(host: str) -> bool:
     """Tells if a name with its port can be none but this machine; browsers find all names below localhost here."""
     name, separator, port = host.rpartition(":")
