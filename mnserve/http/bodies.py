@@ -40,25 +40,27 @@ async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBod
     last = loop.time() + _SECONDS
     try:
         async with asyncio.timeout(_IDLE_SECONDS) as limit:
-            with held.arriving(limit):
-                while True:
-                    message = await receive()
-                    limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
-                    if message["type"] == "http.disconnect":
-                        raise ClientLeftError
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > most:
-                        raise _too_large(size, most)
-                    if not held.grow(len(part)):
-                        raise BodyMemoryError
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
+            held.arrives(limit)
+            while True:
+                message = await receive()
+                limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
+                if message["type"] == "http.disconnect":
+                    raise ClientLeftError
+                part = message.get("body", b"")
+                size += len(part)
+                if size > most:
+                    raise _too_large(size, most)
+                if not held.grow(len(part)):
+                    raise BodyMemoryError
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
         raise SlowBodyError(
             f"the body was not there in time, {size} bytes of it were; send it at once, or try again later"
         ) from None
+    finally:
+        held.arrived()
 
 
 def _too_large(size: int, most: int) -> MessageTooLargeError:

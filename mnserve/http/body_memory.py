@@ -6,8 +6,6 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
@@ -39,7 +37,7 @@ class BodyMemory:
         self._refused = refused
         self._lock = threading.Lock()
         self.arriving: dict[HeldBody, tuple[float, asyncio.Timeout]] = {}
-        """Body that is not whole yet -> the monotonic time at which it began, and the time that it has."""
+        """Body that counts and is not whole yet -> monotonic time since which it counts, and the time that it has."""
 
     def add(self, nbytes: int) -> bool:
         """Holds so many bytes more, or fewer where they are negative; called in any thread.
@@ -56,8 +54,7 @@ class BodyMemory:
     def refusal(self) -> TooManyCallsError:
         """Counts a body for which there is no room, ends the slowest one that arrives, and returns the error."""
         self._refused.count("PLACES")
-        large = [times for body, times in self.arriving.items() if body.counted]
-        began, limit = min(large, key=lambda times: times[0], default=(math.inf, None))
+        began, limit = min(self.arriving.values(), key=lambda times: times[0], default=(math.inf, None))
         if limit is not None and time.monotonic() - began > _PATIENCE and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time())
         return TooManyCallsError(
@@ -79,6 +76,7 @@ class HeldBody:
         self._size = 0
         self.counted = 0
         """Its bytes that count."""
+        self._limit: asyncio.Timeout | None = None
         self._lock = threading.Lock()
         self._ended = False
 
@@ -92,14 +90,14 @@ class HeldBody:
             self._ended = True
             self.memory.add(-self.counted)
 
-    @contextmanager
-    def arriving(self, limit: asyncio.Timeout) -> Iterator[None]:
-        """Notes that the body arrives, within a time that may be cut short."""
-        self.memory.arriving[self] = time.monotonic(), limit
-        try:
-            yield
-        finally:
-            del self.memory.arriving[self]
+    def arrives(self, limit: asyncio.Timeout) -> None:
+        """Notes that the body arrives, within a time that may be cut short once some of it counts."""
+        self._limit = limit
+
+    def arrived(self) -> None:
+        """Notes that it does so no more."""
+        self._limit = None
+        self.memory.arriving.pop(self, None)
 
     def shrink(self, nbytes: int) -> None:
         """Gives so many bytes back."""
@@ -111,15 +109,20 @@ class HeldBody:
                 self.memory.add(-spare)
 
     def grow(self, nbytes: int) -> bool:
-        """Takes so many bytes more; called in any thread.
+        """Takes so many bytes more; called in one thread at a time.
 
         Returns:
             False where there is no room for them.
         """
+        if self._size + nbytes <= FREE_BYTES:
+            self._size += nbytes
+            return True
         with self._lock:
             missing = max(0, self._size + nbytes - FREE_BYTES) - self.counted
             if self._ended or not self.memory.add(missing):
                 return False
             self._size += nbytes
             self.counted += missing
-            return True
+        if self._limit is not None:
+            self.memory.arriving.setdefault(self, (time.monotonic(), self._limit))
+        return True

@@ -50,7 +50,7 @@ class HttpServices:
         most = max(self.settings.max_queue_bytes, 2 * self.settings.max_message_bytes)
         return BodyMemory(most, self.limits.refused)
 
-    @property
+    @cached_property
     def is_open_locally(self) -> bool:
         """True where anyone may call, and only from this machine."""
         return self.authorization is None and self.settings.is_local

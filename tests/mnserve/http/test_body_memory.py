@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -61,11 +62,12 @@ async def test_the_slowest_body_ends_where_others_find_no_room(monkeypatch: pyte
 
     async def receive(size: int) -> str:
         try:
-            with HeldBody(memory) as held:
-                assert held.grow(size)
+            with HeldBody(memory) as held, contextlib.ExitStack() as stack:
+                stack.callback(held.arrived)
                 async with asyncio.timeout(60) as limit:
-                    with held.arriving(limit):
-                        await asyncio.sleep(60)
+                    held.arrives(limit)
+                    assert held.grow(size)
+                    await asyncio.sleep(60)
         except TimeoutError:
             return "ended"
         return "arrived"
