@@ -276,4 +276,4 @@ def test_the_keyboard_suffices(server: Any, browser: Chromium, name: str) -> Non
         browser.evaluate("document.querySelector('#trial-form .primary').focus()")
         browser.press(name)
         browser.wait_for("document.querySelector('#trial-results pre') !== null")
-        assert page.text("#announce") == "double: answered."
+        browser.wait_for("document.querySelector('#announce').textContent === 'double: answered.'")
