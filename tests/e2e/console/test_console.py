@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -260,15 +261,18 @@ def test_names_that_look_like_markup_stay_text(server: Any, browser: Chromium, d
 
 @pytest.mark.parametrize("name", ["Enter", " "])
 def test_the_keyboard_suffices(server: Any, browser: Chromium, name: str) -> None:
-    def focused() -> str:
-        return str(browser.evaluate("document.activeElement.innerText || document.activeElement.id"))
+    text = "(document.activeElement.innerText || document.activeElement.id)"
+
+    def next_focused() -> str:
+        before = json.dumps(browser.evaluate(text))
+        browser.press("Tab")
+        browser.wait_for(f"{text} !== {before}")
+        return str(browser.evaluate(text))
 
     with ConsolePage(browser, server.http) as page:
         page.wait_until_known()
-        order = []
-        for _ in range(5):
-            browser.press("Tab")
-            order.append(focused())
+        browser.wait_for("document.hasFocus()")
+        order = [next_focused() for _ in range(5)]
         assert order == ["Skip to content", "Traffic", "Models", "Try a model", "Token"]
         browser.evaluate("document.querySelector('nav a[href=\"#try\"]').focus()")
         browser.press("Enter")
