@@ -84,14 +84,17 @@ class RayCluster:
 @contextmanager
 def _quick_imports() -> Iterator[None]:
     """Has this process and those that it starts do without the modules of ``left_out``."""
-    path = os.environ.get("PYTHONPATH", "")
+    path = os.environ.get("PYTHONPATH")
     names = [module.stem for module in _LEFT_OUT.glob("*.py") if module.stem not in sys.modules]
-    os.environ["PYTHONPATH"] = f"{_LEFT_OUT}{os.pathsep}{path}".rstrip(os.pathsep)
+    os.environ["PYTHONPATH"] = f"{_LEFT_OUT}{os.pathsep}{path or ''}".rstrip(os.pathsep)
     sys.modules |= dict.fromkeys(names)  # type: ignore[arg-type]  # None: an import fails
     try:
         yield
     finally:
-        os.environ["PYTHONPATH"] = path
+        if path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = path
         for name in names:
             sys.modules.pop(name, None)
 

@@ -26,7 +26,6 @@ COPY --from=build /opt/mnserve /opt/mnserve
 # The root may be read-only; what is cached, such as models from object storage, goes to /tmp.
 ENV PATH=/opt/mnserve/bin:$PATH \
     HOME=/tmp \
-    XDG_CACHE_HOME=/tmp/cache \
     PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 EXPOSE 8001 8002

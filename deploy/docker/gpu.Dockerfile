@@ -28,7 +28,6 @@ COPY --from=build /opt/mnserve /opt/mnserve
 # The root may be read-only; what is cached, such as models from object storage, goes to /tmp.
 ENV PATH=/opt/mnserve/bin:$PATH \
     HOME=/tmp \
-    XDG_CACHE_HOME=/tmp/cache \
     PYTHONDONTWRITEBYTECODE=1 \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \

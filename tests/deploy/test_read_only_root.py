@@ -44,7 +44,8 @@ def environment() -> dict[str, str]:
     """The environment of the image, which the test's own interpreter stands in for."""
     if os.geteuid() != 0 or any(shutil.which(name) is None for name in ("unshare", "setpriv", "mount")):
         pytest.skip("mounts of its own need root, and unshare and setpriv of util-linux")
-    found = {**os.environ, "HOME": "/tmp", "XDG_CACHE_HOME": "/tmp/cache", "PYTHONDONTWRITEBYTECODE": "1"}
+    found = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    found.pop("XDG_CACHE_HOME", None)
     found["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(confined(sys.executable, "-c", PROBE), capture_output=True, text=True, env=found, check=False)
     if done.returncode:
