@@ -6,7 +6,8 @@
 
 Networks are not trained: time does not depend on the weights. Predictors are moved off their start, at which they say
 nothing. Every variant takes turns with the ordinary network in each round; a ratio is the median over the rounds.
-Inference is ONNX Runtime's CPU provider on one thread, images of 3×32×32. Operations are multiplications and additions
+Inference is ONNX Runtime's CPU provider on one thread, images of 3×32×32, in the form of ``cpu.onnx``, which mnserve
+runs on CPUs; ``--ordinary`` takes that of ``model.onnx``. Operations are multiplications and additions
 of convolutions and products for one image, over those of the ordinary network.
 """
 
@@ -25,6 +26,7 @@ from common.options import add_json, add_timing, positive_integer, script_parser
 from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
+from mnexport.cpu_file.scattered import scattered_for_cpus
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import write_onnx
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("--backbones", nargs="+", default=["cnn9", "resnet29"], help="(cnn9 resnet29)")
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), metavar="NAME")
     parser.add_argument("--batches", default="1,8,32", help="images of a call, separated by commas (1,8,32)")
+    parser.add_argument("--ordinary", action="store_true", help="the form of model.onnx, which GPUs run")
     parser.add_argument("--no-training", action="store_true", help="leave out the training step")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the exported files there, for node_profile.py"
@@ -91,6 +94,8 @@ def _rows(backbone: str, arguments: argparse.Namespace) -> Iterator[tuple[str, d
             static = static_form(
                 _model(backbone, name).eval(), FormPlan(), Preprocessing(PreprocessingConfig.identity(SHAPE[0]))
             ).module
+            if not arguments.ordinary:
+                static, _ = scattered_for_cpus(static)
             file = Path(folder) / "model.onnx"
             if arguments.keep is not None:
                 file = arguments.keep / backbone / name.replace(", ", "-").replace(" ", "-") / "model.onnx"

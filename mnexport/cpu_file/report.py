@@ -17,12 +17,14 @@ class CpuFileReport:
         blocked: iFiLM in the layout of this machine's processor; None where there is none, or the file left out.
         unblocked: why iFiLM, or some of it, is in the ordinary layout; None where it is not, or there is none.
         left_out: why there is no such file; None where there is.
+        scattered: layers whose predicted similarities are added up where they belong.
     """
 
     accuracy: AccuracyReport | None = None
     blocked: BlockedReport | None = None
     unblocked: str | None = None
     left_out: str | None = None
+    scattered: int = 0
 
     @classmethod
     def of_blocked(cls, blocked: BlockedReport, layers: int) -> "CpuFileReport":
@@ -39,6 +41,17 @@ class CpuFileReport:
         """Return one line for the command line; None where all that is to say stands elsewhere."""
         if self.left_out is not None:
             return f"no {CPU_NAME}: {self.left_out}"
+        lines = [self._similarity(), self._layout()]
+        return "; ".join(line for line in lines if line is not None) or None
+
+    def _similarity(self) -> str | None:
+        if not self.scattered:
+            return None
+        layers = "1 layer" if self.scattered == 1 else f"{self.scattered} layers"
+        return f"{CPU_NAME} adds up the predicted similarities of {layers} where they belong"
+
+    def _layout(self) -> str | None:
+        """Describe the layout of iFiLM, or what the file costs in accuracy."""
         if self.blocked is not None and self.unblocked is not None:
             return self.unblocked
         if self.unblocked is not None:

@@ -1,8 +1,8 @@
 """Stage of ``cpu.onnx``: the model without its explanation, rewritten for CPUs.
 
-The file has keys in 8 bits where the low-rank form found that they keep the tolerance, and iFiLM in the layout of this
-processor's convolutions. It is an addition: where it cannot be written, disagrees or loses too much accuracy, the model
-is published without it.
+The file has keys in 8 bits where the low-rank form found that they keep the tolerance, predicted similarities added up
+where they belong, and iFiLM in the layout of this processor's convolutions. It is an addition: where it cannot be
+written, disagrees or loses too much accuracy, the model is published without it.
 """
 
 import tempfile
@@ -15,6 +15,7 @@ from torch import nn
 from mnexport.blocked.assemble import write_blocked
 from mnexport.cpu_file.agreement import same_answers
 from mnexport.cpu_file.report import CpuFileReport
+from mnexport.cpu_file.scattered import scattered_for_cpus
 from mnexport.errors import GraphError
 from mnexport.export_source import ExportSource
 from mnexport.forms.folded_norm import FoldedNorm
@@ -37,7 +38,9 @@ _WITH_INTEGER_KEYS: tuple[DType, ...] = ("float32", "int8")
 def write_cpu_file(
     source: ExportSource, static: StaticModel, file: Path, dtype: DType, on_progress: OnProgress
 ) -> CpuFileReport | None:
-    """Write ``cpu.onnx`` where a form has keys in 8 bits or iFiLM; a file of an earlier form is removed.
+    """Write ``cpu.onnx`` where a form has keys in 8 bits, predicted similarities or iFiLM.
+
+    A file of an earlier form is removed.
 
     Args:
         source: what is exported.
@@ -47,24 +50,30 @@ def write_cpu_file(
         on_progress: gets a line before each step.
 
     Returns:
-        A report; None where the form has neither keys in 8 bits nor iFiLM.
+        A report; None where the form has nothing that CPUs run otherwise.
 
     Raises:
-        GraphError: the form with keys in 8 bits does not become a valid ONNX file.
+        GraphError: the form for CPUs does not become a valid ONNX file.
         OSError: the disk is full.
     """
     cpu_path = file.with_name(CPU_NAME)
     cpu_path.unlink(missing_ok=True)
-    if static.cpu_module is not None and dtype in _WITH_INTEGER_KEYS:
-        on_progress("tracing it with keys in 8 bits")
+    module = static.cpu_module if dtype in _WITH_INTEGER_KEYS else None
+    scattered = 0
+    if dtype == "float32":
+        ordinary = getattr(static.module, "deployed", static.module)  # without its explanation
+        form, scattered = scattered_for_cpus(ordinary if module is None else module)
+        module = form if scattered else module
+    if module is not None:
+        on_progress("tracing the form for CPUs")
         signature, metadata = source.signature.without_explanation(), source.metadata(static.form)
         translations = integer_keys.onnx_translations() | integer_tables.onnx_translations()
-        write_model(source, static.cpu_module, signature, metadata, cpu_path, translations)
+        write_model(source, module, signature, metadata, cpu_path, translations)
     layers = sum(isinstance(layer, FoldedNorm) for layer in _layers(source, static))
     if dtype == "float32" and layers:
         on_progress("keeping the maps of iFiLM in the layout of this processor")
-        return _block(file, source.signature, layers)
-    return CpuFileReport() if cpu_path.exists() else None
+        return replace(_block(file, source.signature, layers), scattered=scattered)
+    return CpuFileReport(scattered=scattered) if cpu_path.exists() else None
 
 
 def cpu_files(file: Path, signature: ExportSignature) -> tuple[ModelFile, ...]:

@@ -96,6 +96,10 @@ class FoldedPredictor(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps [B, C, H, W] → similarities [B, n, H', W']."""
+        return conv2d(self.hidden(maps), self.second, self.second_bias, padding=self.padding)
+
+    def hidden(self, maps: Tensor) -> Tensor:
+        """Maps [B, C, H, W] → what the second convolution reads [B, h, H', W']."""
         window = self.window
         if self.adaptation is not None:
             maps = conv2d(maps, self.adaptation)
@@ -107,7 +111,7 @@ class FoldedPredictor(nn.Module):
                 hidden = hidden + self.first_bias[:, None, None]
         else:
             hidden = conv2d(maps, self.first, self.first_bias, window.stride, window.padding, window.dilation)
-        return conv2d(relu(hidden), self.second, self.second_bias, padding=self.padding)
+        return relu(hidden)
 
 
 class DynamicConv(nn.Module):
