@@ -22,6 +22,7 @@ from mnexport.graft.network import GraftedNetwork
 from mnexport.graft.opset import with_opset
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BFLOAT16_OPSET
+from mnexport.precision.blank_images import with_blank_images
 from mnexport.runtime import convert_float_to_float16
 
 SixteenBits = Literal["float16", "bfloat16"]
@@ -64,7 +65,7 @@ def lowered_front(graft: GraftedNetwork, dtype: SixteenBits, images: NDArray[Any
         ParityError: a value of the network is beyond what 16 bits can hold.
         GraphError: the network cannot be rewritten.
     """
-    front, images = graft.front, images[:_CHECKED_IMAGES]
+    front, images = graft.front, with_blank_images(images[:_CHECKED_IMAGES])
     with torch.inference_mode():
         inputs = graft.network.pixels(torch.from_numpy(images))
     if front.layers is None:
@@ -129,6 +130,6 @@ def _too_large(values: NDArray[Any]) -> bool:
 def _refuse(lost: int, images: int, dtype: SixteenBits) -> None:
     if lost:
         raise ParityError(
-            f"In {dtype} the network has values that {dtype} cannot hold, for {lost} of {images} images. Nothing was "
-            "published; take --dtype float32."
+            f"In {dtype} the network has values that {dtype} cannot hold, for {lost} of {images} images, three of them "
+            "blank. Nothing was published; take --dtype float32."
         )

@@ -15,6 +15,7 @@ from mnexport.graft.network import GraftedNetwork
 from mnexport.graph import BFLOAT16_OPSET, write_onnx
 from mnexport.parity.runners import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.precision.accuracy import Precision
+from mnexport.precision.blank_images import with_blank_images
 from mnexport.precision.quantization import quantize
 from mnexport.signature import ExportSignature
 
@@ -80,13 +81,13 @@ def lower(
         Name of the engine that computes the answers of the new file, and the answers.
 
     Raises:
-        ParityError: activations of the backbone are beyond what 16 bits can hold.
+        ParityError: an answer of the backbone in 16 bits is not finite.
     """
     if precision.dtype == "int8":
         quantize(file, signature, calibration)
         return "onnxruntime", onnxruntime_runner(file, signature)
     lowered = with_lowered_backbone(module, _TORCH_TYPES[precision.dtype])
-    _check_finite(lowered, signature, precision, calibration[:_CHECKED_EXAMPLES])
+    _check_finite(lowered, signature, precision, with_blank_images(calibration[:_CHECKED_EXAMPLES]))
     write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
     if precision.dtype == "bfloat16":
         # ONNX Runtime's CPU provider has no bfloat16 convolution.
@@ -104,7 +105,8 @@ def _check_finite(module: nn.Module, signature: ExportSignature, precision: Prec
     lost = sum(not np.isfinite(array).all() for array in answers["probabilities"])
     if lost:
         raise ParityError(
-            f"In {precision.dtype} the backbone has activations that {precision.dtype} cannot hold: {lost} of "
-            f"{len(examples)} images get no finite answer. Nothing was published; take --dtype "
+            f"In {precision.dtype} the backbone has activations that {precision.dtype} cannot hold, or divides by what "
+            f"it rounds to 0: {lost} of {len(examples)} images, three of them blank, get no finite answer. Nothing was "
+            f"published; take --dtype "
             f"{'bfloat16 or ' if precision.dtype == 'float16' else ''}float32."
         )

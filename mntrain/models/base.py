@@ -5,7 +5,6 @@ Shapes: B batch, C classes, T targets that are values.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, TypeGuard
 
@@ -217,12 +216,3 @@ class Regressor(Model):
         """Compute the mean squared error [] of the (adapted) values, over targets too, and the values themselves."""
         estimate: Estimate = self(batch.inputs)
         return mse_loss(estimate.values, batch.targets), estimate
-
-
-def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
-    """Context without autocast on the device of ``tensor``: heads and inner updates keep their parameters' precision.
-
-    The inner update subtracts nearly equal numbers and its step is small beside the weights: eight bits of mantissa
-    would round it away. The backbone, which takes most of the time, stays in the lower precision.
-    """
-    return torch.autocast(tensor.device.type, enabled=False)

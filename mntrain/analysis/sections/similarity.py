@@ -54,7 +54,7 @@ def similarity_section(report_input: ReportInput, test: Observed) -> Section | N
 def _text(found: LearnedSimilarities, images: int) -> str:
     text = ""
     if found.layers:
-        text += "Patch and filter are compared by xᵀMw: M = I is an ordinary convolution. "
+        text += "Patch and filter are compared by wᵀMx: M = I is an ordinary convolution. "
     if any(layer.shape is not None for layer in found.layers):
         text += "A tap that a kernel shape has dropped is 0 in M. "
     if found.across:

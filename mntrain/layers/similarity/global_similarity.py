@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from mntrain.layers.full_precision import full_precision, widened
 from mntrain.layers.similarity.config import GlobalMode
 
 _REDUCTION = 8
@@ -55,6 +56,10 @@ class GlobalSimilarity(nn.Module):
         if self.similarity is not None:
             return self.similarity
         assert self.pair is not None
-        first, second = (normalize(part @ maps.flatten(2), dim=1) for part in self.pair)  # [B, c/8, m]
-        similarity = first.mT @ second  # [B, m, m]
-        return similarity.softmax(dim=-1) if self.mode == "attention" else similarity / similarity.shape[-1]
+        # Eight bits of mantissa are too few for lengths, and 1e-12, which guards their division, is 0 in float16.
+        with full_precision(maps):
+            flat = widened(maps).flatten(2)
+            first, second = (normalize(part.to(flat.dtype) @ flat, dim=1) for part in self.pair)  # [B, c/8, m]
+            similarity = first.mT @ second  # [B, m, m]
+            mixing = similarity.softmax(dim=-1) if self.mode == "attention" else similarity / similarity.shape[-1]
+        return mixing.to(maps.dtype)

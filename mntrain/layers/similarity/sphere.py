@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, normalize
 
+from mntrain.layers.full_precision import full_precision, widened
 from mntrain.layers.similarity.apply import Window
 
 Measure = Literal["cosine", "linear", "sigmoid"]
@@ -23,9 +24,8 @@ _EDGE = 1 - 1e-6
 
 def patch_scales(maps: Tensor, window: Window) -> Tensor:
     """Compute 1 / √(Σ x² + 1e-4) of every patch, by group: [B, g, H', W']."""
-    wide = maps if maps.dtype == torch.float64 else maps.float()
-    device = "cpu" if maps.is_meta else maps.device.type  # autocast knows no meta device
-    with torch.autocast(device, enabled=False):  # eight bits of mantissa are too few for a sum of squares
+    with full_precision(maps):  # eight bits of mantissa are too few for a sum of squares
+        wide = widened(maps)
         # A product, not a power: ONNX Runtime takes three times as long for the latter.
         squares = torch.unflatten(wide * wide, 1, (window.groups, -1)).sum(dim=2)
         ones = squares.new_ones(window.groups, 1, window.kernel, window.kernel)

@@ -14,9 +14,10 @@ from torch.nn.functional import one_hot
 
 from mntrain.backbones.config import feature_count
 from mntrain.errors import ConfigError
+from mntrain.layers.full_precision import full_precision
 from mntrain.layers.heads import CosineHead, DotHead, Head, build_head
 from mntrain.models.backbone_groups import backbone_groups, group_names
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase
 from mntrain.models.family import BuildBackbone
 from mntrain.models.maxl.config import MaxlConfig
 from mntrain.models.maxl.labels import focal_costs, focal_loss, generated_labels, negative_entropy

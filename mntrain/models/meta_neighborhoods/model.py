@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from mntrain.backbones.config import feature_count
 from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
+from mntrain.layers.full_precision import full_precision
 from mntrain.layers.heads import CosineHead, Head, build_head
 from mntrain.models.backbone_groups import backbone_groups, group_names
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase
 from mntrain.models.data_start import DataStart
 from mntrain.models.family import BuildBackbone
 from mntrain.models.meta_neighborhoods.adaptation import (

@@ -16,6 +16,7 @@ from mntrain.layers.attention import (
     key_index,
     similarity,
 )
+from mntrain.layers.full_precision import full_precision
 from mntrain.layers.mlp import Mlp, as_values
 from mntrain.models.base import (
     Batch,
@@ -24,7 +25,6 @@ from mntrain.models.base import (
     Regressor,
     TargetRanges,
     TrainingPhase,
-    full_precision,
 )
 from mntrain.models.data_start import DataStart
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig

@@ -6,9 +6,10 @@ Shapes: images [B, channels, H, W], features z [B, d], logits [B, C].
 from torch import Tensor, nn
 
 from mntrain.backbones.config import feature_count
+from mntrain.layers.full_precision import full_precision
 from mntrain.layers.heads import Head, build_head
 from mntrain.models.backbone_groups import backbone_groups
-from mntrain.models.base import Classifier, ParameterGroup, Prediction, full_precision
+from mntrain.models.base import Classifier, ParameterGroup, Prediction
 from mntrain.models.family import BuildBackbone
 from mntrain.models.vanilla.config import VanillaConfig
 from mntrain.models.vanilla.extra_layer import WithExtraLayer, units_for

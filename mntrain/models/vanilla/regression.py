@@ -6,8 +6,9 @@ Shapes: inputs [B, F]; values [B] of one target, [B, T] of several.
 from torch import Tensor, nn
 
 from mntrain.errors import ConfigError
+from mntrain.layers.full_precision import full_precision
 from mntrain.layers.mlp import Mlp, as_values
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges
 from mntrain.models.vanilla.config import VanillaConfig
 
 

@@ -40,3 +40,16 @@ def test_a_static_similarity_is_the_same_for_every_image_and_channel() -> None:
     torch.nn.init.normal_(module.similarity)
     expected = MAPS.flatten(2) + torch.einsum("pq,bcq->bcp", module.similarity, MAPS.flatten(2))
     torch.testing.assert_close(module(MAPS).flatten(2), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mode", ["dynamic", "attention"])
+def test_positions_of_zeros_have_answers_in_16_bits(mode: GlobalMode, dtype: torch.dtype) -> None:
+    module = layer(mode)
+    assert module.gate is not None
+    torch.nn.init.constant_(module.gate, 0.5)
+    maps = MAPS.clone()
+    maps[:, :, 1] = 0  # as behind ReLU
+    answers = module.to(dtype)(maps.to(dtype))
+    assert answers.dtype == dtype
+    torch.testing.assert_close(answers.float(), module.float()(maps), atol=0.05, rtol=0.02)
