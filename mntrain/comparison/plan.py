@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mntrain.comparison.variants import Sweep, Variant
+from mntrain.comparison.variants import BUILT_IN, Sweep, Variant
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.data.loading import load_data
 from mntrain.errors import ConfigError
@@ -14,6 +14,7 @@ from mntrain.training.stored_run import RunState, check_same_run, read_metrics, 
 # Options that compare sets itself, or decides by the state of a run.
 _SET_BY_COMPARE = ("--name", "--seed", "--resume", "--overwrite", "--runs", "--fields")
 _OWN_FIELDS = (*_SET_BY_COMPARE, "--family")
+_WIDTH = "--backbone.width"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +163,7 @@ def _plan(options: CompareOptions, variant: Variant, seed: int) -> PlannedRun:
     words: Sequence[str] = (*options.overrides, *variant.words, "--seed", str(seed), "--name", name)
     try:
         config = load_experiment(options.recipe, words)
+        _check_width(options, variant, config)
     except ConfigError as error:
         raise ConfigError(f"Variant {variant.name!r}: {error}") from error
     return PlannedRun(
@@ -171,3 +173,20 @@ def _plan(options: CompareOptions, variant: Variant, seed: int) -> PlannedRun:
         words=(options.recipe, "--runs", str(options.runs), *words),
         folder=options.runs / name,
     )
+
+
+def _check_width(options: CompareOptions, variant: Variant, config: ExperimentConfig) -> None:
+    """Refuse a built-in row of a counted width where the other rows are not of full width.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    if variant != BUILT_IN.get(variant.name) or _WIDTH not in variant.words:
+        return
+    others = load_experiment(options.recipe, options.overrides).backbone.width
+    if others != 1:
+        raise ConfigError(
+            f"it is {config.backbone.width:g} times as wide as rows of full width, which is counted for these, and "
+            f"backbone.width is {others:g} here; leave the row out, or name your own with --variant "
+            f"'NAME={_WIDTH} NUMBER …'."
+        )

@@ -144,7 +144,7 @@ def test_values_beyond_float16_are_refused(
             item.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(item) * 1e6, item.name))
     onnx.save(model, tmp_path / "large.onnx")
     network = open_named(NetworkOptions(source=str(tmp_path / "large.onnx")), lambda _: None).for_images((3, 16, 16))
-    with pytest.raises(ParityError, match="float16 cannot hold, for [89] of 9 images, three of them blank"):
+    with pytest.raises(ParityError, match=r"float16 cannot hold, for [89] of 9 images, three of them blank"):
         exported(head_on(network), repository, precision=Precision(dtype="float16"))
     assert list(repository.iterdir()) == []
 

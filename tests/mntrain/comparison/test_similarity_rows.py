@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from mntrain.backbones.config import BackboneConfig, build_backbone, feature_count
+from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.similarity_rows import SIMILARITY_ROWS
-from mntrain.comparison.variants import BUILT_IN
+from mntrain.comparison.variants import BUILT_IN, Variant
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
 from mntrain.models.base import Batch
@@ -121,3 +123,18 @@ def test_dynamic_dns_multiplies_by_hand_2_33_times_as_often() -> None:
 def test_rows_that_need_poolings_say_so_on_other_backbones() -> None:
     with pytest.raises(ConfigError, match="across_map is 'attention', which stands behind poolings"):
         load_experiment("digits", BUILT_IN["attention"].words)
+
+
+@pytest.mark.parametrize("row", ["cnn++", "cnn-equal-time"])
+def test_rows_of_a_counted_width_are_refused_beside_others_than_full_networks(row: str) -> None:
+    narrow = ("--backbone.width", "0.5")
+    rows = (BUILT_IN["cnn"], BUILT_IN[row])
+    with pytest.raises(ConfigError, match=f"Variant '{re.escape(row)}': it is .* times as wide .* is 0.5 here"):
+        plan_runs(CompareOptions(recipe="cifar10-cnn9", variants=rows, baseline="cnn", overrides=narrow))
+    own = Variant(name=row, words=("--family", "vanilla", "--backbone.width", "0.7"))
+    options = CompareOptions(
+        recipe="cifar10-cnn9", variants=(BUILT_IN["cnn"], own), baseline="cnn", overrides=narrow, seeds=(0,)
+    )
+    assert [run.config.backbone.width for run in plan_runs(options)] == [0.5, 0.7]
+    whole = CompareOptions(recipe="cifar10-cnn9", variants=rows, baseline="cnn", seeds=(0,))
+    assert next(run.config.backbone.width for run in plan_runs(whole)) == 1
