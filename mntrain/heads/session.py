@@ -117,6 +117,7 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
     _check_folders(options)
     opened = [usable_store(path) for path in options.stores]
     _check_classes(opened)
+    _check_copies(opened)
     _check_groups(options, opened)
     records: list[HeadRecord] = []
     with RunProgress(len(options.folders()), quiet=options.quiet) as progress:
@@ -169,6 +170,17 @@ def _check_classes(stores: Sequence[FeatureStore]) -> None:
             raise ConfigError(
                 f"{store.path} has other classes than {first.path}, {reason}; heads are compared over stores of the "
                 "same classes. Give stores of other classes a command of their own."
+            )
+
+
+def _check_copies(stores: Sequence[FeatureStore]) -> None:
+    """Refuse the same features in two folders, which are no two samples of anything."""
+    found: dict[str, Path] = {}
+    for store in stores:
+        if (other := found.setdefault(store.sha256, store.path)) != store.path:
+            raise ConfigError(
+                f"{store.path} has the same features and labels as {other}; a copy is no second store to compare heads "
+                "over. Leave it out."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -211,4 +212,11 @@ def test_stores_of_other_classes_are_refused_before_anything_is_made(
     more = write_features(tmp_path / "more", counts=(150, 120, 60, 40, 30, 12, 8, 5, 5))
     assert main(["head", "ncm", str(made.stores[0]), str(more), "--runs", str(tmp_path / "runs")]) == 2
     assert "has other classes than" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_copy_of_a_store_is_no_second_one(tmp_path: Path, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    copied = shutil.copytree(made.stores[0], tmp_path / "copied")
+    assert main(["head", "ncm", str(made.stores[0]), str(copied), "--runs", str(tmp_path / "runs")]) == 2
+    assert "copied has the same features and labels as" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
