@@ -6,6 +6,7 @@ Shapes: F classes of few examples, K neighbors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
 from mntrain.heads.alpha.rows import AlphaData
@@ -40,7 +41,7 @@ def alpha(problem: HeadProblem) -> HeadResult:
         predictor=result.classifier,
         scale=scale,
         chosen={"gamma": record.config.gamma} if settings.choose_gamma else {},
-        sweeps=(*_swept("γ", gammas, record.config.gamma), *_neighbor_sweep(problem, prepared)),
+        sweeps=(*_swept("γ", gammas, record.config.gamma), *_neighbor_sweep(problem, prepared, record.config.gamma)),
         composition=Composition(
             classes=record.neighbors.few,
             neighbors=record.neighbors.classes,
@@ -51,8 +52,9 @@ def alpha(problem: HeadProblem) -> HeadResult:
     )
 
 
-def _neighbor_sweep(problem: HeadProblem, prepared: AlphaProblem) -> tuple[HeadSweep, ...]:
-    settings = problem.settings.alpha
+def _neighbor_sweep(problem: HeadProblem, prepared: AlphaProblem, gamma: float) -> tuple[HeadSweep, ...]:
+    """Compose with each K, and with the γ of the head itself, which may be a chosen one."""
+    settings = replace(problem.settings.alpha, gamma=gamma)
     if settings.sweep not in ("neighbors", "both"):
         return ()
     return _swept("K", sweep_neighbors(prepared, settings, problem.seed), settings.neighbors)

@@ -17,6 +17,7 @@ from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.alpha.compose import compose
 from mntrain.heads.alpha.config import AlphaHeadSettings
 from mntrain.heads.alpha.sweeps import GAMMAS
+from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.methods.alpha import alpha
 from mntrain.heads.methods.registry import find_method
 from mntrain.heads.problem import HeadProblem, HeadResult
@@ -74,6 +75,21 @@ def test_gamma_can_be_chosen_on_validation_rows(problem: HeadProblem, base: Head
     assert result.chosen == {"gamma": best}
     assert gammas.chosen == best
     assert result.predictor is gammas.predictor(best)
+
+
+@pytest.mark.parametrize("settings", [{"choose_gamma": True}, {"gamma": 0.4}])
+def test_every_sweep_has_the_scores_of_the_head_at_its_value(
+    problem: HeadProblem, base: HeadResult, settings: dict[str, Any]
+) -> None:
+    result = alpha(with_settings(problem, base, neighbors=2, sweep="both", **settings))
+    assert [sweep.name for sweep in result.sweeps] == ["γ", "K"]
+    assert result.linear is not None
+    for sweep in result.sweeps:
+        assert sweep.chosen is not None
+        swept = sweep.predictor(sweep.chosen)
+        assert isinstance(swept, LinearClassifier)
+        np.testing.assert_array_equal(swept.weight, result.linear.weight)
+        np.testing.assert_array_equal(swept.bias, result.linear.bias)
 
 
 def test_the_command_writes_artifact_and_record(store: FeatureStore, tmp_path: Path) -> None:
