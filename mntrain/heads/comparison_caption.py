@@ -16,6 +16,8 @@ def comparison_caption(comparison: HeadComparison) -> str:
         told += (
             f" Differences to {comparison.baseline} are taken {kind} by {kind}; p is that of a two-sided paired t-test "
             f"over {kind}s, uncorrected and corrected by Holm's method for the number of methods."
+            if len(units.names) > 1
+            else f" Differences to {comparison.baseline} have no p, which takes several stores."
         )
     if not units.are_stores and len(units.seeds) > 1:
         told += (

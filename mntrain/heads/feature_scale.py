@@ -16,8 +16,8 @@ from mntrain.errors import DataError
 from mntrain.heads.classifier import LinearClassifier
 
 _ROWS = 4096
-# Relative deviation that rounding of float32 may leave in a column of one value.
-_ROUNDING = 1e-6
+# Places of float32 that a network may leave between the values of a feature that it computes as one value.
+_PLACES = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,25 +41,40 @@ class FeatureScale:
     def of(cls, features: NDArray[np.float32], what: str = "features") -> FeatureScale:
         """Measure mean and deviation of each feature of [N, d], a few thousand rows at a time.
 
-        A feature of one value teaches nothing, and a weight that it has by chance would act on rows with another
-        value; so it gets the std ∞, which makes it 0 here and its weight 0 when folded.
+        A feature of one value, up to two places of float32, teaches nothing, and a weight that it has by chance would
+        act on rows with another value; so it gets the std ∞, which makes it 0 here and its weight 0 when folded.
 
         Args:
             features: float32 [N, d]; may be memory-mapped.
             what: the rows, for messages.
 
         Raises:
-            DataError: a value is not finite.
+            DataError: a value is not finite, or every feature has one value in all rows.
         """
         total = np.zeros(features.shape[1])
+        least, most = np.full_like(total, np.inf), np.full_like(total, -np.inf)
         for rows in finite_chunks(features, what):
             total += rows.sum(axis=0)
+            least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
         mean = total / len(features)
         squares = np.zeros_like(mean)
         for rows in finite_chunks(features, what):
             squares += np.square(rows - mean).sum(axis=0)
         std = np.sqrt(squares / len(features))
-        return cls(mean=mean, std=np.where(std > _ROUNDING * np.abs(mean), std, np.inf))
+        place = np.spacing(np.maximum(np.abs(least), np.abs(most)).astype(np.float32)).astype(np.float64)
+        alike = most - least <= _PLACES * place
+        if alike.all():
+            raise DataError(
+                f"The {what} have one value in every one of {len(alike)} features, so there is nothing to learn from; "
+                "look at the network and the images that the features are of, and write the store again with "
+                "`mntrain features`."
+            )
+        return cls(mean=mean, std=np.where(alike, np.inf, std))
+
+    @property
+    def left_out(self) -> int:
+        """Number of features of one value."""
+        return int(np.isinf(self.std).sum())
 
     def rows(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Standardise features [N, d], in float32: rounding the mean costs no more than the features' own rounding."""

@@ -23,6 +23,7 @@ from mntrain.heads.head_artifact import HeadArtifact
 from mntrain.heads.methods.registry import BASE, NamedMethod, find_method
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.record import RECORD, BaseScores, HeadRecord, head_record
+from mntrain.heads.rounding import Rounding
 from mntrain.heads.settings import HeadSections
 
 
@@ -81,6 +82,8 @@ class HeadMaker:
             predictor = self.make(find_method(start))[1].predictor
             self.scored[start] = BaseScores.of(predictor, self.store, self.groups)
         record = head_record(problem, result, self.scored[start], start) | {"name": folder.name, "seconds": seconds}
+        rounding = None if result.linear is None else Rounding.of(result.linear, self.store.validation.features).note()
+        record["notes"] = [*result.notes, *([] if rounding is None else [rounding])]
         metrics = _metrics(record, result)
         save = self._saving(folder.name, result, record, metrics)
         settings = {"name": folder.name, "method": method.name, "features": str(self.store.path), "seed": self.seed}

@@ -123,6 +123,11 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
     with RunProgress(len(options.folders()), quiet=options.quiet) as progress:
         for path, store in zip(options.stores, opened, strict=True):
             scale = FeatureScale.of(store.train.features, f"training rows of {path}")
+            if scale.left_out:
+                progress.say(
+                    f"{path}: {scale.left_out} of {store.features} features have one value in all training rows and "
+                    "are left out"
+                )
             for seed in options.seeds:
                 maker = HeadMaker(
                     store=store, scale=scale, settings=options.settings, seed=seed, fit_words=options.fit_words
@@ -135,6 +140,8 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
                     progress.finish_run(
                         f"{folder}: test accuracy {record['scores']['test']['all']['accuracy']:.2%}{note}"
                     )
+                    for sentence in record["notes"]:
+                        progress.say(f"{folder}: {sentence}")
     comparison = HeadComparison.of(records, options.baseline)
     if options.comparison_folder is not None:
         write_comparison(options.comparison_folder, comparison)

@@ -25,11 +25,12 @@ def scores_section(heads: HeadComparison) -> Section:
     if not several:
         facts += [("method", record["method"]), ("compared with", record["base"])]
         facts += [(name, _short(value)) for name, value in record["chosen"].items()]
+    notes = dict.fromkeys(f"{other['name']}: {note}." for other in heads.records for note in other.get("notes", ()))
     settings = {"settings": record["settings"]} | ({} if several else {"chosen": record["chosen"]})
     return Section(
         anchor="scores",
         title="Scores by groups of classes",
-        text=(table.caption,),
+        text=(table.caption, *notes),
         facts=tuple(facts),
         table=Table(headings=tuple(table.headings), rows=tuple(map(tuple, table.rows))) if several else _both(record),
         folded=("Settings", yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)),

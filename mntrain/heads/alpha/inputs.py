@@ -27,7 +27,7 @@ def reduce_classifiers(weight: NDArray[Any], width: int | None) -> NDArray[np.fl
         float64 [C, p]; Euclidean distances within the p components are kept.
 
     Raises:
-        ConfigError: more components than the centered classifiers have rank.
+        ConfigError: more components than the centered classifiers have rank, or all of them are equal.
     """
     whole = weight.astype(np.float64)
     if width == 0:
@@ -36,7 +36,12 @@ def reduce_classifiers(weight: NDArray[Any], width: int | None) -> NDArray[np.fl
     # Rounding of float32 weights is no component.
     rank = int((scale > scale[0] * max(weight.shape) * np.finfo(np.float32).eps).sum()) if scale[0] > 0 else 0
     chosen = min(_USUAL, rank) if width is None else width
-    if chosen > rank or chosen < 1:
+    if rank == 0:
+        raise ConfigError(
+            f"All {len(weight)} classifiers are equal, so there is nothing to compose; start from a method that has "
+            "learned, as in alpha-crt."
+        )
+    if chosen > rank:
         raise ConfigError(
             f"alpha.reduced is {width}, but the {len(weight)} classifiers have {rank} principal components (classes "
             "less 1, or features); lower it, or set it to 0 to read classifiers whole."

@@ -54,6 +54,31 @@ def test_a_feature_of_one_value_is_left_out_whatever_weight_it_has_by_chance(
     np.testing.assert_array_equal(scale.unfolded(folded)[0][:, 2], 0)
 
 
+def test_features_far_from_0_are_kept_and_the_places_of_rounding_left_out() -> None:
+    """At 3e6 float32 has steps of 0.25: a deviation of 1 is of many, a network's rounding of one or two."""
+    generator = np.random.default_rng(4)
+    features = np.full((400, 3), 3e6, np.float32)
+    features[:, 0] += generator.normal(size=400).astype(np.float32)
+    features[:, 1] += generator.integers(0, 3, 400).astype(np.float32) * np.float32(0.25)
+    scale = FeatureScale.of(features)
+    assert np.isinf(scale.std).tolist() == [False, True, True]
+    assert scale.left_out == 2
+    assert scale.rows(features)[:, 0].std() == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-42, 1e-30, 1.0, 1e30])
+def test_no_unit_makes_a_feature_constant(unit: float) -> None:
+    rows = (np.random.default_rng(0).normal(size=(50, 2)) * 100 * unit).astype(np.float32)
+    assert FeatureScale.of(rows).left_out == 0
+
+
+def test_features_that_all_have_one_value_are_refused() -> None:
+    with pytest.raises(
+        DataError, match="training rows of x have one value in every one of 3 features.*write the store"
+    ):
+        FeatureScale.of(np.ones((5, 3), np.float32), "training rows of x")
+
+
 @pytest.mark.parametrize("far", [1e2, 1e4])
 def test_features_far_from_0_lose_no_more_than_their_own_rounding(far: float) -> None:
     """Deviations of 1 around a large mean: trained on standardised rows, answered from the stored ones."""

@@ -176,6 +176,31 @@ def test_several_seeds_of_one_store_are_compared(tmp_path: Path, made: Made) -> 
     assert (tmp_path / "lt0-crt-seed3" / "artifact").is_dir()
 
 
+def far(path: Path, write_features: WriteFeatures, shift: float) -> Path:
+    """Write a store whose features have lost their zero."""
+    store = write_features(path)
+    for part in ("train", "validation", "test"):
+        rows = np.load(store / part / "features.npy")
+        rows[:, 0] = 2
+        np.save(store / part / "features.npy", rows + np.float32(shift))
+    return store
+
+
+def test_features_that_are_left_out_or_far_from_0_are_told(
+    tmp_path: Path, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["head", "logistic", str(far(tmp_path / "far", write_features, 1e7)), "--runs", str(tmp_path / "runs")]
+    assert main(words) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "1 of 6 features have one value in all training rows and are left out" in told
+    assert "validation rows have another answer in float64" in told
+    record = json.loads((tmp_path / "runs" / "far-logistic" / "head.json").read_text())
+    assert record["store"]["left_out"] == 1
+    assert record["scores"]["test"]["all"]["accuracy"] > 0.5
+    assert main(["report", str(tmp_path / "runs" / "far-logistic")]) == 0
+    assert "another answer in float64" in (tmp_path / "runs" / "far-logistic" / "report.html").read_text()
+
+
 def test_unusable_stores_and_wrong_words_are_told(
     tmp_path: Path, made: Made, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,7 +210,10 @@ def test_unusable_stores_and_wrong_words_are_told(
     rows[3, 2] = np.inf
     np.save(damaged / "test" / "features.npy", rows)
     even = write_features(tmp_path / "even", counts=(30, 30, 30))
+    alike = write_features(tmp_path / "alike")
+    np.save(alike / "train" / "features.npy", np.ones_like(np.load(alike / "train" / "features.npy")))
     cases = [
+        (["ncm,alpha", str(alike)], 1, "training rows of", "one value in every one of 6 features"),
         (["crt", str(empty)], 1, "1 class(es)", "'class 2'"),
         (["crt", str(damaged)], 1, "test rows of", "row 3"),
         (["bias", str(even)], 2, "fewer than 20", "Raise --head.few"),
