@@ -102,7 +102,7 @@ def run(command: HeadCommand) -> int:
 
     written = options.comparison_folder or options.folders()[0]
     notes = [f"written to {written}"]
-    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["linear"])
+    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["artifact"])
     notes += [f"{method}: no artifact, since this head is not linear; its scores are kept" for method in bare]
     comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=notes)
     return 0

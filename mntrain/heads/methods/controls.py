@@ -12,6 +12,7 @@ import numpy as np
 from mntrain.heads.alpha.compose import compose
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.groups import class_means, nearest_means
+from mntrain.heads.methods.checks import check_bias, check_fixed
 from mntrain.heads.problem import Composition, HeadProblem, HeadResult, HeadSweep
 
 CONSTANTS = tuple(round(0.25 * step, 2) for step in range(21))
@@ -26,7 +27,7 @@ def bias(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: there is no class of few examples.
     """
-    problem.groups.require_few(problem.method)
+    check_bias(problem)
     classifier, _ = problem.base()
     few = problem.groups.members("few")
 
@@ -46,8 +47,8 @@ def fixed(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: there is no class of few examples, or there are fewer than K base classes.
     """
+    check_fixed(problem)
     count = problem.settings.head.neighbors
-    problem.groups.require_few(problem.method, count)
     classifier, _ = problem.base()
     few = problem.groups.members("few")
     means = class_means(problem.store.train, problem.store.classes)

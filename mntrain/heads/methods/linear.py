@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from mntrain.data.classes.order import Sampling
-from mntrain.errors import ConfigError, TrainingError
+from mntrain.errors import TrainingError
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.methods.checks import check_joint
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.sgd import SgdPlan, step_count, train_by_sgd
 
@@ -50,13 +51,10 @@ def joint(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: the network has no last layer that is known.
     """
+    check_joint(problem)
     if problem.settings.head.base == "network":
         own = problem.store.classifier
-        if own is None:
-            raise ConfigError(
-                f"head.base is 'network', but {problem.store.path} has no last layer of its network; leave --head.base "
-                "out to train a linear probe."
-            )
+        assert own is not None
         identity = FeatureScale.identity(own.features)
         return HeadResult(predictor=own, scale=identity, chosen={"classifier": "the network's own last layer"})
     return _learned(problem, lambda: _new_layer(problem), "instance", 90)

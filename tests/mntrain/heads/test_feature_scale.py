@@ -74,7 +74,7 @@ def test_no_unit_makes_a_feature_constant(unit: float) -> None:
 
 def test_features_that_all_have_one_value_are_refused() -> None:
     with pytest.raises(
-        DataError, match="training rows of x have one value in every one of 3 features.*write the store"
+        DataError, match=r"training rows of x have one value in every one of 3 features.*write the store"
     ):
         FeatureScale.of(np.ones((5, 3), np.float32), "training rows of x")
 

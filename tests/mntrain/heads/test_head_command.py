@@ -18,6 +18,7 @@ from mnexport.commands.cli import main as export
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.commands.cli import main
 from mntrain.feature_store.store import open_store
+from mntrain.heads.head_on import head
 from mntrain.heads.methods.registry import METHODS
 
 WriteFeatures = Callable[..., Path]
@@ -78,6 +79,54 @@ def test_the_artifact_of_a_linear_head_answers_as_its_record_says(made: Made, me
     assert (made.runs / f"lt0-{method}" / "artifact" / "composition.json").exists() == (
         record["composition"] is not None
     )
+
+
+def test_meta_neighborhoods_is_an_artifact_though_not_linear(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = made.record("lt0-meta-neighborhoods")
+    assert (record["linear"], record["artifact"]) == (False, True)
+    assert main(["head", "meta-neighborhoods", str(made.stores[0]), *SHORT, "--runs", str(tmp_path)]) == 0
+    assert "no artifact" not in "".join(capsys.readouterr())
+    settings = {"meta_neighborhoods.entries": 20, "training.epochs": 2, "few": 13}
+    result = head("meta-neighborhoods", made.stores[0], settings=settings, runs=tmp_path, name="mine")
+    assert result.artifact == tmp_path / "mine-meta-neighborhoods" / "artifact"
+    assert load_artifact(result.artifact).config.head is not None
+    assert result.record["chosen"]["options"] == ["--meta_neighborhoods.entries", "20", "--training.epochs", "2"]
+    assert head("knn", made.stores[0], runs=tmp_path, name="mine").artifact is None
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--alpha.reduced", "100"], ("alpha.reduced is 100", "have 6 principal components", "lower it")),
+        (["--alpha.source", "many"], ("alpha.neighbors is 5", "there are 2 classes")),
+        (["--alpha.source", "all", "--alpha.neighbors", "8"], ("alpha.neighbors is 8", "there are 7 classes")),
+        (
+            ["--alpha.sweep", "neighbors", "--head.many", "130", "--alpha.source", "many", "--alpha.neighbors", "1"],
+            ("A sweep over 2, 5, 10 neighbors", "there are 1"),
+        ),
+        (["--alpha.optimizer", "adamw", "--alpha.hidden", "9000000"], ("would keep", "alpha.optimizer to sgd")),
+    ],
+)
+def test_alpha_net_is_refused_before_the_heads_before_it_are_made(
+    words: list[str], parts: tuple[str, ...], made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    assert main(["head", "joint,crt,tau-alpha-crt", str(made.stores[0]), "--runs", str(runs), *words]) == 2
+    told = capsys.readouterr().err
+    for part in parts:
+        assert part in told
+    assert not runs.exists()
+
+
+def test_the_network_s_own_layer_is_refused_before_a_head_is_compared_with_it(
+    tmp_path: Path, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write_features(tmp_path / "bare", own=False)
+    assert main(["head", "ncm,crt", str(store), "--head.base", "network", "--runs", str(tmp_path / "runs")]) == 2
+    assert "has no last layer of its network" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_head_that_is_not_linear_has_scores_but_no_artifact(
