@@ -126,7 +126,7 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
             if maker.scale.left_out and seed == options.seeds[0]:
                 progress.say(
                     f"{path}: {maker.scale.left_out} of {maker.store.features} features have one value in all training "
-                    "rows and are left out"
+                    "rows, or deviate by less than 1e-35, and are left out"
                 )
             for method in options.methods:
                 folder = options.folder(path, method.name, seed)

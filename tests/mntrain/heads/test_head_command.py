@@ -241,7 +241,9 @@ def test_features_that_are_left_out_or_far_from_0_are_told(
     words = ["head", "logistic", str(far(tmp_path / "far", write_features, 1e7)), "--runs", str(tmp_path / "runs")]
     assert main(words) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "1 of 6 features have one value in all training rows and are left out" in told
+    assert (
+        "1 of 6 features have one value in all training rows, or deviate by less than 1e-35, and are left out" in told
+    )
     assert "validation rows have another answer in float64" in told
     record = json.loads((tmp_path / "runs" / "far-logistic" / "head.json").read_text())
     assert record["store"]["left_out"] == 1
@@ -262,6 +264,8 @@ def test_unusable_stores_and_wrong_words_are_told(
     alike = write_features(tmp_path / "alike")
     np.save(alike / "train" / "features.npy", np.ones_like(np.load(alike / "train" / "features.npy")))
     cases = [
+        (["bias", str(made.stores[0]), "--head.constant", "1e39"], 2, "head.constant is 1e+39", "from -1000 to 1000"),
+        (["fixed", str(made.stores[0]), "--head.coefficient", "-1e39"], 2, "head.coefficient", "from -1000 to 1000"),
         (["ncm,alpha", str(alike)], 1, "training rows of", "one value in every one of 6 features"),
         (["crt", str(empty)], 1, "1 class(es)", "'class 2'"),
         (["crt", str(damaged)], 1, "test rows of", "row 3"),
