@@ -265,7 +265,7 @@ def test_unusable_stores_and_wrong_words_are_told(
     np.save(alike / "train" / "features.npy", np.ones_like(np.load(alike / "train" / "features.npy")))
     cases = [
         (["bias", str(made.stores[0]), "--head.constant", "1e39"], 2, "head.constant is 1e+39", "from -1000 to 1000"),
-        (["fixed", str(made.stores[0]), "--head.coefficient", "-1e39"], 2, "head.coefficient", "from -1000 to 1000"),
+        (["fixed", str(made.stores[0]), "--head.coefficient", "1e39"], 2, "head.coefficient", "from -1000 to 1000"),
         (["ncm,alpha", str(alike)], 1, "training rows of", "one value in every one of 6 features"),
         (["crt", str(empty)], 1, "1 class(es)", "'class 2'"),
         (["crt", str(damaged)], 1, "test rows of", "row 3"),
