@@ -39,7 +39,7 @@ examples:
 Settings are --head.X: base, many, few, choose, epochs, least_steps, batch_size, learning_rate, momentum, weight_decay,
 sampling, hidden, neighbors, constant and coefficient; those of Alpha Net are --alpha.X (docs/alpha-net.md).
 meta-neighborhoods takes fields of the recipe `features`, as --meta_neighborhoods.X and --training.X
-(`mntrain fit features --fields`). Several stores are several seeds: methods are compared store by store.
+(`mntrain fit features --fields`). Methods are compared store by store.
 """
 
 
@@ -51,7 +51,7 @@ class HeadCommand:
         methods: methods, see below
         features: folders that `mntrain features` has written
         words: settings of the methods (--head.X, --alpha.X)
-        seeds: seeds of every method on every store
+        seeds: seeds of every method on every store, averaged within it where there are several stores
         name: start of the names of runs (that of the store)
         runs: folder of all runs
         output: folder of the comparison of several heads (RUNS/heads-NAME)
@@ -102,7 +102,7 @@ def run(command: HeadCommand) -> int:
 
     written = options.comparison_folder or options.folders()[0]
     notes = [f"written to {written}"]
-    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["linear"])
+    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["artifact"])
     notes += [f"{method}: no artifact, since this head is not linear; its scores are kept" for method in bare]
     comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=notes)
     return 0

@@ -1,4 +1,4 @@
-"""Comparison of heads: scores by group of classes, store by store, and paired differences."""
+"""Comparison of heads: scores by group of classes in every store, and paired differences."""
 
 from __future__ import annotations
 
@@ -13,20 +13,34 @@ from mntrain.errors import ConfigError
 from mntrain.heads.groups import GROUPS
 from mntrain.heads.record import SCHEMA, HeadRecord
 from mntrain.heads.tradeoff import TradeoffCurve, TradeoffPoint, curves_of, points_of
+from mntrain.heads.units import Units, spread_of
 
 COMPARED = ("few", "all")
 """Groups whose differences to the baseline are tested."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnitDifference(Difference):
+    """Differences of a method to the baseline, unit by unit.
+
+    Args:
+        mean, std, p_value, p_holm: over the units; no p for one unit, or where all differences are equal.
+        seeds: of the heads; averaged within a store, where units are stores.
+        units: stores, or seeds of one, that both have scores in.
+    """
+
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeadScores:
-    """Scores of one method on all stores and seeds.
+    """Scores of one method in all units, which are stores or the seeds of one.
 
     Args:
         method: name.
-        accuracy: group → test accuracy in every unit; a group without examples is left out.
+        accuracy: group → test accuracy in every unit that has examples of it; a group without any is left out.
         top_5: share of test examples of all classes among the five likeliest, in every unit; empty for few classes.
-        seconds: of making the head, in every unit.
+        seconds: of making a head, in every unit.
         differences: group → difference to the baseline; empty for the baseline itself.
     """
 
@@ -34,15 +48,16 @@ class HeadScores:
     accuracy: Mapping[str, tuple[float, ...]]
     top_5: tuple[float, ...]
     seconds: tuple[float, ...]
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, UnitDifference]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadComparison:
-    """Comparison of all heads. A unit is a store with a seed.
+    """Comparison of all heads.
 
     Args:
         records: of every head.
+        units: what scores are told and tested over.
         baseline: method that differences are taken to.
         rows: scores of each method.
         points: each method as a point of the trade-off.
@@ -50,6 +65,7 @@ class HeadComparison:
     """
 
     records: tuple[HeadRecord, ...]
+    units: Units
     baseline: str
     rows: tuple[HeadScores, ...]
     points: tuple[TradeoffPoint, ...]
@@ -67,19 +83,16 @@ class HeadComparison:
         if chosen not in methods:
             raise ConfigError(f"--baseline is {chosen!r}, which is not among the methods {', '.join(methods)}.")
         by_method = {method: [record for record in records if record["method"] == method] for method in methods}
-        rows = [_scores(method, by_method[method], by_method[chosen]) for method in methods]
+        units = Units.of(records)
+        rows = [_scores(units, by_method[method], by_method[chosen]) for method in methods]
         return cls(
             records=tuple(records),
+            units=units,
             baseline=chosen,
             rows=_corrected(rows),
             points=points_of(records),
             curves=curves_of(records),
         )
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Store and seed of each unit."""
-        return tuple(dict.fromkeys(unit_of(record) for record in self.records))
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -91,7 +104,8 @@ class HeadComparison:
         return {
             "schema": SCHEMA,
             "metric": "accuracy",
-            "units": list(self.units),
+            "unit": "store" if self.units.are_stores else "seed",
+            "units": list(self.units.names),
             "baseline": self.baseline,
             "methods": {row.method: _plain(row) for row in self.rows},
             "points": [asdict(point) for point in self.points],
@@ -100,46 +114,30 @@ class HeadComparison:
         }
 
 
-def unit_of(record: HeadRecord) -> str:
-    """Name store and seed of a head."""
-    return f"{record['store']['path']} seed {record['seed']}"
-
-
-def spread_of(values: Sequence[float]) -> float | None:
-    """Return the sample deviation; None for fewer than two values."""
-    return statistics.stdev(values) if len(values) > 1 else None
-
-
-def _scores(method: str, records: Sequence[HeadRecord], others: Sequence[HeadRecord]) -> HeadScores:
-    accuracy = {group: _accuracies(records, group) for group in GROUPS}
-    of_others = {group: _accuracies(others, group) for group in COMPARED}
-    seeds = {unit_of(record): record["seed"] for record in records}
+def _scores(units: Units, records: Sequence[HeadRecord], others: Sequence[HeadRecord]) -> HeadScores:
+    """Score a method, and pair it with the baseline, whose records are ``others``."""
+    method = records[0]["method"]
+    accuracy = {group: units.accuracies(records, group) for group in GROUPS}
     differences = {}
     for group in COMPARED if others[0]["method"] != method else ():
-        shared = [unit for unit in accuracy[group] if unit in of_others[group]]
-        pairs = [(accuracy[group][unit], of_others[group][unit]) for unit in shared]
-        if pairs:
-            steps = [own - other for own, other in pairs]
-            differences[group] = Difference(
+        own, other = accuracy[group], units.accuracies(others, group)
+        if shared := [unit for unit in own if unit in other]:
+            steps = [own[unit] - other[unit] for unit in shared]
+            differences[group] = UnitDifference(
                 mean=statistics.mean(steps),
                 std=spread_of(steps),
-                p_value=paired_p_value([own for own, _ in pairs], [other for _, other in pairs]),
-                seeds=tuple(seeds[unit] for unit in shared),
+                p_value=paired_p_value([own[unit] for unit in shared], [other[unit] for unit in shared]),
+                seeds=tuple(dict.fromkeys(record["seed"] for record in records if units.name(record) in shared)),
+                units=tuple(shared),
             )
-    of_all = [record["scores"]["test"]["all"] for record in records]
+    top_5 = units.means((record, record["scores"]["test"]["all"]["top_5"]) for record in records)
     return HeadScores(
         method=method,
         accuracy={group: tuple(values.values()) for group, values in accuracy.items() if values},
-        top_5=tuple(scores["top_5"] for scores in of_all if scores["top_5"] is not None),
-        seconds=tuple(record["seconds"] for record in records),
+        top_5=tuple(top_5.values()),
+        seconds=tuple(units.means((record, record["seconds"]) for record in records).values()),
         differences=differences,
     )
-
-
-def _accuracies(records: Sequence[HeadRecord], group: str) -> dict[str, float]:
-    """Return the accuracy on a group in each unit that has examples of it."""
-    tests = {unit_of(record): record["scores"]["test"] for record in records}
-    return {unit: test[group]["accuracy"] for unit, test in tests.items() if group in test}
 
 
 def _corrected(rows: Sequence[HeadScores]) -> tuple[HeadScores, ...]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mntrain.atomic_files import write_text_atomically
-from mntrain.comparison.row import Difference
 from mntrain.comparison.table import p_text
 from mntrain.errors import ArtifactError
-from mntrain.heads.comparison import COMPARED, HeadComparison, HeadScores, spread_of
+from mntrain.heads.comparison import COMPARED, HeadComparison, HeadScores, UnitDifference
+from mntrain.heads.comparison_caption import comparison_caption
 from mntrain.heads.record import SCHEMA
 from mntrain.heads.tradeoff import draw_tradeoff
+from mntrain.heads.units import spread_of
 from mntrain.plotting.style import draw_svg
 from mntrain.regular_files import read_text
 from mntrain.result_folder import result_folder
@@ -68,7 +69,7 @@ def tradeoff_svg(comparison: HeadComparison) -> str:
 
 def comparison_table(comparison: HeadComparison) -> ResultTable:
     """Make a table with a row for each method."""
-    several, groups = len(comparison.rows) > 1, comparison.groups
+    groups, most = comparison.groups, len(comparison.units.names)
     top_5 = any(row.top_5 for row in comparison.rows)
     tested = [group for group in COMPARED if any(group in row.differences for row in comparison.rows)]
     headings = ["method", *groups, *(["top-5"] if top_5 else [])]
@@ -76,22 +77,12 @@ def comparison_table(comparison: HeadComparison) -> ResultTable:
         headings += [f"{group} minus {comparison.baseline}", "p", "p (Holm)"]
     rows = []
     for row in comparison.rows:
-        cells = [row.method, *(mean_text(row.accuracy.get(group, ())) for group in groups)]
+        cells = [row.method, *(_accuracy(row.accuracy.get(group, ()), most) for group in groups)]
         cells += [mean_text(row.top_5)] if top_5 else []
         for group in tested:
-            cells += _difference(row.differences.get(group))
+            cells += _difference(row.differences.get(group), most)
         rows.append([*cells, _seconds(row)])
-    units = f"{len(comparison.units)} store(s) and seed(s)"
-    tests = (
-        f" Differences to {comparison.baseline} are taken store by store; p is that of a two-sided paired t-test, "
-        "uncorrected and corrected by Holm's method for the number of methods."
-        if several
-        else ""
-    )
-    sizes = comparison.records[0]["groups"]
-    counted = ", ".join(f"{count} {group}" for group, count in sizes.items() if group != "all")
-    caption = f"Test accuracy over {units}, by groups of classes ({counted} of {sizes['all']})." + tests
-    return ResultTable(headings=[*headings, "seconds"], rows=rows, caption=caption)
+    return ResultTable(headings=[*headings, "seconds"], rows=rows, caption=comparison_caption(comparison))
 
 
 def mean_text(values: Sequence[float], *, sign: bool = False) -> str:
@@ -103,11 +94,21 @@ def mean_text(values: Sequence[float], *, sign: bool = False) -> str:
     return mean if spread is None else f"{mean} ± {spread:.2%}"
 
 
-def _difference(difference: Difference | None) -> list[str]:
+def _accuracy(values: Sequence[float], most: int) -> str:
+    """Write a mean, and how many units it is of where some have no example of the group."""
+    return mean_text(values) + _fewer(len(values), most)
+
+
+def _difference(difference: UnitDifference | None, most: int) -> list[str]:
     if difference is None:
         return ["", "", ""]
     spread = "" if difference.std is None else f" ± {difference.std:.2%}"
-    return [f"{difference.mean:+.2%}{spread}", p_text(difference.p_value), p_text(difference.p_holm)]
+    mean = f"{difference.mean:+.2%}{spread}{_fewer(len(difference.units), most)}"
+    return [mean, p_text(difference.p_value), p_text(difference.p_holm)]
+
+
+def _fewer(count: int, most: int) -> str:
+    return f" ({count} of {most})" if 0 < count < most else ""
 
 
 def _seconds(row: HeadScores) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mntrain.heads.methods.meta_neighborhoods import separate_words
 from mntrain.heads.methods.registry import find_methods
 from mntrain.heads.record import HeadRecord, read_record
 from mntrain.heads.session import HeadOptions, compare_heads
@@ -22,7 +23,7 @@ class MadeHead:
 
     Args:
         folder: of the run.
-        artifact: folder that ``mnexport`` takes; None for a method that is not linear.
+        artifact: folder that ``mnexport`` takes; None for knn, svm and mlp, which have scores alone.
         record: content of ``head.json``; ``scores`` has those of validation and test.
     """
 
@@ -45,7 +46,8 @@ def head(
     Args:
         method: such as joint, logistic, ncm, tau, crt or lws; ``mntrain head --help`` lists them.
         features: folder of the feature store.
-        settings: of the method, such as ``{"few": 30}``.
+        settings: of the method, such as ``{"few": 30}`` or ``{"alpha.gamma": 0.6}``; of meta-neighborhoods also fields
+            of the recipe ``features``, such as ``{"meta_neighborhoods.entries": 500, "training.epochs": 50}``.
         runs: folder of all runs.
         name: start of the name of the run; None takes that of the store.
         overwrite: replace an earlier run of the same name.
@@ -56,10 +58,12 @@ def head(
         TrainingError: training fails, or the folder cannot be written.
     """
     words = [word for key, value in settings.items() for word in (_option(key), _text(value))]
+    own, fitted = separate_words(words)
     options = HeadOptions(
         methods=find_methods((method,)),
         stores=(Path(features),),
-        settings=parse_head_settings(words),
+        settings=parse_head_settings(own),
+        fit_words=fitted,
         runs=Path(runs),
         name=name,
         overwrite=overwrite,
@@ -68,7 +72,7 @@ def head(
     compare_heads(options)
     (folder,) = options.folders()
     record = read_record(folder)
-    return MadeHead(folder=folder, artifact=folder / "artifact" if record["linear"] else None, record=record)
+    return MadeHead(folder=folder, artifact=folder / "artifact" if record["artifact"] else None, record=record)
 
 
 def _option(key: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from mntrain.heads.head_artifact import HeadArtifact
 from mntrain.heads.methods.registry import BASE, NamedMethod, find_method
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.record import RECORD, BaseScores, HeadRecord, head_record
+from mntrain.heads.rounding import Rounding
 from mntrain.heads.settings import HeadSections
 
 
@@ -52,20 +53,23 @@ class HeadMaker:
         """Make a head, and the one that it starts from; returns problem, result and seconds of this head alone."""
         if method.name not in self.made:
             start = None if method.start is None else self.make(find_method(method.start))[1]
-            problem = HeadProblem(
-                store=self.store,
-                settings=self.settings,
-                seed=self.seed,
-                scale=self.scale,
-                groups=self.groups,
-                method=method.name,
-                start=start,
-                fit_words=self.fit_words,
-            )
+            problem = replace(self.problem(method), start=start)
             started = time.perf_counter()
             result = method.method.run(problem)
             self.made[method.name] = problem, result, time.perf_counter() - started
         return self.made[method.name]
+
+    def problem(self, method: NamedMethod) -> HeadProblem:
+        """Return the problem of a method, without the head that it starts from."""
+        return HeadProblem(
+            store=self.store,
+            settings=self.settings,
+            seed=self.seed,
+            scale=self.scale,
+            groups=self.groups,
+            method=method.name,
+            fit_words=self.fit_words,
+        )
 
     @property
     def groups(self) -> ClassGroups:
@@ -81,8 +85,11 @@ class HeadMaker:
             predictor = self.make(find_method(start))[1].predictor
             self.scored[start] = BaseScores.of(predictor, self.store, self.groups)
         record = head_record(problem, result, self.scored[start], start) | {"name": folder.name, "seconds": seconds}
+        rounding = None if result.linear is None else Rounding.of(result.linear, self.store.validation.features).note()
+        record["notes"] = [*result.notes, *([] if rounding is None else [rounding])]
         metrics = _metrics(record, result)
         save = self._saving(folder.name, result, record, metrics)
+        record["artifact"] = save is not None
         settings = {"name": folder.name, "method": method.name, "features": str(self.store.path), "seed": self.seed}
         _write(
             folder,

@@ -80,6 +80,7 @@ class HeadResult:
         sweeps: settings over their values.
         composition: coefficients of composed classes; None where none is composed.
         details: further plain values for the record, such as the course of a training.
+        notes: sentences that users are told, without a full stop.
     """
 
     predictor: HeadPredictor
@@ -88,6 +89,7 @@ class HeadResult:
     sweeps: tuple[HeadSweep, ...] = ()
     composition: Composition | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def linear(self) -> LinearClassifier | None:

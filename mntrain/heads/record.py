@@ -83,6 +83,7 @@ def head_record(problem: HeadProblem, result: HeadResult, base: BaseScores, star
             "sha256": store.sha256,
             "network": store.network.name,
             "features": store.features,
+            "left_out": problem.scale.left_out,
             "classes": store.classes,
             "examples": {name: len(store.part(name)) for name in ("train", *_EVALUATED)},
         },

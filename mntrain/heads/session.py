@@ -10,20 +10,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mntrain.config import check_run_name
-from mntrain.errors import ConfigError, DataError
-from mntrain.feature_store.store import FeatureStore, open_store
+from mntrain.errors import ConfigError
+from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.comparison import HeadComparison
-from mntrain.heads.comparison_files import COMPARISON, write_comparison
-from mntrain.heads.feature_scale import FeatureScale, finite_chunks
-from mntrain.heads.groups import ClassGroups
+from mntrain.heads.comparison_files import write_comparison
+from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.maker import HeadMaker
 from mntrain.heads.methods.registry import TRAINED, NamedMethod
-from mntrain.heads.record import RECORD, HeadRecord
+from mntrain.heads.record import HeadRecord
+from mntrain.heads.session_checks import check_folders, check_methods, check_stores, usable_store
 from mntrain.heads.settings import HeadSections
 from mntrain.run_progress import RunProgress
 
@@ -114,84 +112,36 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
         DataError: a store cannot be used.
         TrainingError: training fails, or a folder cannot be written.
     """
-    _check_folders(options)
+    check_folders(options.folders(), options.comparison_folder, overwrite=options.overwrite)
     opened = [usable_store(path) for path in options.stores]
-    _check_classes(opened)
-    _check_groups(options, opened)
+    check_stores([store for store, _ in opened])
+    makers = {
+        (store.path, seed): _maker(options, store, scale, seed) for store, scale in opened for seed in options.seeds
+    }
+    for maker in makers.values():
+        check_methods(maker, options.methods)
     records: list[HeadRecord] = []
     with RunProgress(len(options.folders()), quiet=options.quiet) as progress:
-        for path, store in zip(options.stores, opened, strict=True):
-            scale = FeatureScale.of(store.train.features, f"training rows of {path}")
-            for seed in options.seeds:
-                maker = HeadMaker(
-                    store=store, scale=scale, settings=options.settings, seed=seed, fit_words=options.fit_words
+        for (path, seed), maker in makers.items():
+            if maker.scale.left_out and seed == options.seeds[0]:
+                progress.say(
+                    f"{path}: {maker.scale.left_out} of {maker.store.features} features have one value in all training "
+                    "rows, or deviate by less than 1e-35, and are left out"
                 )
-                for method in options.methods:
-                    folder = options.folder(path, method.name, seed)
-                    record = maker.keep(method, folder)
-                    records.append(record)
-                    note = "" if (folder / "artifact").is_dir() else " (no artifact: the head is not linear)"
-                    progress.finish_run(
-                        f"{folder}: test accuracy {record['scores']['test']['all']['accuracy']:.2%}{note}"
-                    )
+            for method in options.methods:
+                folder = options.folder(path, method.name, seed)
+                record = maker.keep(method, folder)
+                records.append(record)
+                note = "" if record["artifact"] else " (no artifact: the head is not linear)"
+                progress.finish_run(f"{folder}: test accuracy {record['scores']['test']['all']['accuracy']:.2%}{note}")
+                for sentence in record["notes"]:
+                    progress.say(f"{folder}: {sentence}")
+            maker.made.clear()  # features and models of a store are not needed for another
     comparison = HeadComparison.of(records, options.baseline)
     if options.comparison_folder is not None:
         write_comparison(options.comparison_folder, comparison)
     return comparison
 
 
-def usable_store(path: Path) -> FeatureStore:
-    """Open a store, and check that heads can learn from it.
-
-    Raises:
-        DataError: a class has no training row, or a value is not finite.
-    """
-    store = open_store(path)
-    empty = [name for name, count in zip(store.label_names, store.counts, strict=True) if not count]
-    if empty:
-        raise DataError(
-            f"{len(empty)} class(es) of {path} have no training row, {empty[0]!r} among them; write the store again "
-            "without them (--data.classes), or with examples of them."
-        )
-    for name in ("validation", "test"):
-        for _ in finite_chunks(store.part(name).features, f"{name} rows of {path}"):
-            pass
-    return store
-
-
-def _check_classes(stores: Sequence[FeatureStore]) -> None:
-    """Refuse stores of other classes, whose scores cannot be averaged."""
-    first, *others = stores
-    for store in others:
-        if store.label_names != first.label_names:
-            changed = [name for name in store.label_names if name not in first.label_names]
-            reason = f"such as {changed[0]!r}" if changed else "or the same in another order"
-            raise ConfigError(
-                f"{store.path} has other classes than {first.path}, {reason}; heads are compared over stores of the "
-                "same classes. Give stores of other classes a command of their own."
-            )
-
-
-def _check_groups(options: HeadOptions, stores: Sequence[FeatureStore]) -> None:
-    """Refuse methods for classes of few on stores that have none, or too few others, before any head is made."""
-    shared = options.settings.head
-    for store in stores:
-        groups = ClassGroups(counts=store.counts, many=shared.many, few=shared.few)
-        for method in options.methods:
-            if method.method.base_classes is not None:
-                groups.require_few(method.name, method.method.base_classes(options.settings))
-
-
-def _check_folders(options: HeadOptions) -> None:
-    """Refuse wrong names, and folders that are there already, before any head is made."""
-    compared = options.comparison_folder
-    for folder in options.folders():
-        check_run_name(folder.name)
-    written = [(folder, RECORD) for folder in options.folders()]
-    for folder, file in [*written, *([] if compared is None else [(compared, COMPARISON)])]:
-        if not folder.exists() and not folder.is_symlink():
-            continue
-        if not options.overwrite:
-            raise ConfigError(f"{folder} exists already; choose another --name, or replace it with --overwrite.")
-        if folder.is_symlink() or not (folder / file).is_file():
-            raise ConfigError(f"{folder} is no result of `mntrain head` and is left alone; choose another --name.")
+def _maker(options: HeadOptions, store: FeatureStore, scale: FeatureScale, seed: int) -> HeadMaker:
+    return HeadMaker(store=store, scale=scale, settings=options.settings, seed=seed, fit_words=options.fit_words)

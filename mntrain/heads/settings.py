@@ -28,7 +28,8 @@ class HeadSettings:
         epochs: passes over the training rows; 0 takes 90 for joint, 10 for crt and 5 for lws.
         least_steps: steps that training has at least, in more epochs where there are few rows.
         batch_size: rows of a batch, or all rows where there are fewer.
-        learning_rate: falls to 0 along half a cosine; 0 tries 0.002, 0.02 and 0.2 on the validation rows.
+        learning_rate: falls to 0 along half a cosine; 0 chooses it on the validation rows, from 0.002, 0.02 and
+            0.2 on.
         momentum: of SGD.
         weight_decay: of SGD, on standardised features.
         sampling: draw of the rows that crt and lws learn from.
@@ -68,6 +69,8 @@ class HeadSettings:
             "weight_decay": (0 <= self.weight_decay < 10, "from 0 to below 10 (0.0005 is usual)"),
             "sampling": (self.sampling in SAMPLINGS, " or ".join(SAMPLINGS)),
             "hidden": (1 <= self.hidden <= 10**6, "from 1 to 10^6 (512 is usual)"),
+            "constant": (abs(self.constant or 0) <= 1000, "from -1000 to 1000 nats, or null to choose it"),
+            "coefficient": (abs(self.coefficient or 0) <= 1000, "from -1000 to 1000, or null to choose it"),
             "neighbors": (1 <= self.neighbors <= 1000, "from 1 to 1000 (5 is usual)"),
         }
         for name, (right, limit) in limits.items():

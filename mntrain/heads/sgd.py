@@ -16,8 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from mntrain.data.classes.order import Sampling, epoch_order
 from mntrain.data.examples import IndexArray
+from mntrain.errors import TrainingError
 from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.grid import Grid, GridChoice
 from mntrain.heads.settings import HeadSettings
 
 
@@ -38,6 +40,23 @@ class SgdPlan:
     steps: int
     rate: float
     seed: int
+
+
+def rates_of(settings: HeadSettings) -> Grid:
+    """Return the learning rates to choose from: that of the settings alone, where one is given."""
+    if settings.learning_rate:
+        rate = settings.learning_rate
+        return Grid(name="learning_rate", values=(rate,), least=rate, most=rate, factor=1.0)
+    return Grid(name="learning_rate", values=(0.002, 0.02, 0.2), least=2e-5, most=2.0, factor=10.0)
+
+
+def unlearned(method: str, choice: GridChoice) -> TrainingError:
+    """Return the error of a method that no rate makes a head of."""
+    tried = ", ".join(f"{rate:g}" for rate in choice.values)
+    return TrainingError(
+        f"Method {method!r} ends in weights that are not finite with learning rate(s) {tried}; lower "
+        "--head.learning_rate."
+    )
 
 
 def step_count(settings: HeadSettings, rows: int, epochs: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mntrain.heads.record import HeadRecord
+from mntrain.heads.shared_sweeps import shared_sweeps
+from mntrain.heads.units import Units, spread_of
 from mntrain.plotting.style import COLORS, INK, plain
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ _TRADES = frozenset({"bias", "fixed", "tau", "alpha"})
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffPoint:
-    """Method as a point: mean test accuracies over stores and seeds, and their deviations.
+    """Method as a point: mean test accuracies over stores, or seeds of one, and their deviations.
 
     Args:
         method: name.
@@ -38,7 +40,7 @@ class TradeoffPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffCurve:
-    """Method over the values of a setting: mean test accuracies over stores and seeds.
+    """Method over the values of a setting: mean test accuracies over stores, or seeds of one.
 
     Args:
         method: name.
@@ -55,58 +57,43 @@ class TradeoffCurve:
 
 
 def points_of(records: Sequence[HeadRecord]) -> tuple[TradeoffPoint, ...]:
-    """Return a point for each method, and for each classifier that a method is compared with; none without few."""
-    made = {record["method"] for record in records}
-    scores: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
-    for record in records:
-        scores.setdefault(record["method"], {})[_unit(record)] = record["scores"]["test"]
-    for record in records:
-        # Heads that share a store and a seed share this classifier, which counts once.
-        if record["base"] not in made:
-            scores.setdefault(record["base"], {})[_unit(record)] = record["base_scores"]["test"]
+    """Return a point for each method, and for each classifier that a method is compared with; none without few.
+
+    Stores without test rows of few are left out of both means.
+    """
+    units = Units.of(records)
+    made = dict.fromkeys(record["method"] for record in records)
+    bases = dict.fromkeys(record["base"] for record in records if record["base"] not in made)
+    # Heads that share a store and a seed share the classifier they are compared with, so averages count it once.
+    own = [(name, "scores", [record for record in records if record["method"] == name]) for name in made]
+    others = [(name, "base_scores", [record for record in records if record["base"] == name]) for name in bases]
     points = []
-    for method, tests in scores.items():
-        pairs = [(test["few"]["accuracy"], test["all"]["accuracy"]) for test in tests.values() if "few" in test]
-        if not pairs:
-            continue
-        few, of_all = zip(*pairs, strict=True)
-        several = len(pairs) > 1
-        points.append(
-            TradeoffPoint(
-                method=method,
-                few=statistics.mean(few),
-                all=statistics.mean(of_all),
-                few_std=statistics.stdev(few) if several else None,
-                all_std=statistics.stdev(of_all) if several else None,
+    for name, scores, of_method in [*own, *others]:
+        few, of_all = (units.accuracies(of_method, group, scores) for group in ("few", "all"))
+        if few:
+            shared = [of_all[unit] for unit in few]
+            points.append(
+                TradeoffPoint(
+                    method=name,
+                    few=statistics.mean(few.values()),
+                    all=statistics.mean(shared),
+                    few_std=spread_of(list(few.values())),
+                    all_std=spread_of(shared),
+                )
             )
-        )
     return tuple(points)
 
 
-def _unit(record: HeadRecord) -> tuple[str, int]:
-    """Return store and seed."""
-    return record["store"]["path"], record["seed"]
-
-
 def curves_of(records: Sequence[HeadRecord]) -> tuple[TradeoffCurve, ...]:
-    """Return a curve for each sweep that all units of a method share, where its setting trades between groups."""
-    found: dict[tuple[str, str, tuple[float, ...]], list[list[Mapping[str, Any]]]] = {}
-    for record in records:
-        for sweep in record["sweeps"] if record["method"].partition("-")[0] in _TRADES else ():
-            key = (record["method"], sweep["name"], tuple(sweep["values"]))
-            found.setdefault(key, []).append(sweep["test"])
-    units = {record["method"]: sum(other["method"] == record["method"] for other in records) for record in records}
+    """Return a curve for each sweep whose setting trades between groups, over the stores that points are taken over."""
     curves = []
-    for (method, setting, values), tests in found.items():
-        if len(tests) < units[method] or any("few" not in scores for scores in tests[0]):
-            continue
-        few, of_all = (
-            tuple(
-                statistics.mean(of_unit[place][group]["accuracy"] for of_unit in tests) for place in range(len(values))
+    for sweep in shared_sweeps(records):
+        few = sweep.means("test", "few")
+        if few and sweep.method.partition("-")[0] in _TRADES:
+            of_all = sweep.means("test", "all", within="few")
+            curves.append(
+                TradeoffCurve(method=sweep.method, setting=sweep.setting, values=sweep.values, few=few, all=of_all)
             )
-            for group in ("few", "all")
-        )
-        curves.append(TradeoffCurve(method=method, setting=setting, values=values, few=few, all=of_all))
     return tuple(curves)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
 
 from mntrain.analysis.sections.content import Section, Table
@@ -25,11 +27,12 @@ def scores_section(heads: HeadComparison) -> Section:
     if not several:
         facts += [("method", record["method"]), ("compared with", record["base"])]
         facts += [(name, _short(value)) for name, value in record["chosen"].items()]
-    settings = {"settings": record["settings"]} | ({} if several else {"chosen": record["chosen"]})
+    notes = dict.fromkeys(f"{other['name']}: {note}." for other in heads.records for note in other.get("notes", ()))
+    settings = {"settings": _settings(heads)} | ({} if several else {"chosen": record["chosen"]})
     return Section(
         anchor="scores",
         title="Scores by groups of classes",
-        text=(table.caption,),
+        text=(table.caption, *notes),
         facts=tuple(facts),
         table=Table(headings=tuple(table.headings), rows=tuple(map(tuple, table.rows))) if several else _both(record),
         folded=("Settings", yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)),
@@ -38,6 +41,16 @@ def scores_section(heads: HeadComparison) -> Section:
             for row in heads.rows
         },
     )
+
+
+def _settings(heads: HeadComparison) -> dict[str, Any]:
+    """Return the settings that all heads share; in place of a default that is not used, the γ that was chosen."""
+    settings: dict[str, Any] = heads.records[0]["settings"]
+    if not settings["alpha"]["choose_gamma"]:
+        return settings
+    chosen = [record["chosen"]["gamma"] for record in heads.records if "gamma" in record["chosen"]]
+    alpha = settings["alpha"] | {"gamma": chosen[0] if len(set(chosen)) == 1 else chosen}
+    return settings | {"alpha": alpha}
 
 
 def _both(record: HeadRecord) -> Table:

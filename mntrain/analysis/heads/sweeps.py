@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure as Drawing
 
@@ -12,19 +10,16 @@ from mntrain.analysis.sections.content import Figure, Section, figure
 from mntrain.comparison.plot import sweep_places
 from mntrain.heads.comparison import HeadComparison
 from mntrain.heads.groups import GROUPS
+from mntrain.heads.shared_sweeps import SharedSweep, shared_sweeps
 from mntrain.plotting.style import COLORS, INK, plain
 
-_Sweeps = Sequence[Mapping[str, Any]]
 _MOST_TICKS = 9
 
 
 def sweeps_section(heads: HeadComparison) -> Section | None:
-    """Draw every sweep of every method, as the mean over stores and seeds; None where there is none."""
-    found: dict[tuple[str, str, tuple[float, ...]], list[Mapping[str, Any]]] = {}
-    for record in heads.records:
-        for sweep in record["sweeps"]:
-            found.setdefault((record["method"], sweep["name"], tuple(sweep["values"])), []).append(sweep)
-    if not found:
+    """Draw every sweep of every method, as the mean over stores or seeds; None where there is none."""
+    sweeps = shared_sweeps(heads.records)
+    if not sweeps:
         return None
     return Section(
         anchor="sweeps",
@@ -33,51 +28,53 @@ def sweeps_section(heads: HeadComparison) -> Section | None:
             "Test accuracy by groups of classes. The dashed line is the validation accuracy on all classes, and "
             "vertical lines are the values that heads were made with.",
         ),
-        figures=tuple(
-            _sweep(place, method, name, sweeps) for place, ((method, name, _), sweeps) in enumerate(found.items())
-        ),
+        figures=tuple(_sweep(place, sweep) for place, sweep in enumerate(sweeps)),
         numbers={
-            f"{method} {name}": {"values": list(values), "chosen": [sweep["chosen"] for sweep in sweeps]}
-            for (method, name, values), sweeps in found.items()
+            f"{sweep.method} {sweep.setting}": {"values": list(sweep.values), "chosen": list(sweep.chosen)}
+            for sweep in sweeps
         },
     )
 
 
-def _means(sweeps: _Sweeps, part: str, group: str) -> list[float]:
-    """Return the accuracy in per cent for each value, as the mean over units; empty where a group has no examples."""
-    units = [sweep[part] for sweep in sweeps]
-    if any(group not in scores for unit in units for scores in unit):
-        return []
-    return [100 * statistics.mean(unit[place][group]["accuracy"] for unit in units) for place in range(len(units[0]))]
+def _label(sweep: SharedSweep, group: str) -> str:
+    """Name a group, and how many units its line is of where some have no test row of it."""
+    count, most = len(sweep.units_with("test", group)), len(sweep.units.names)
+    return group if count == most else f"{group} ({count} of {most})"
 
 
-def _sweep(place: int, method: str, name: str, sweeps: _Sweeps) -> Figure:
-    values = [f"{value:g}" for value in sweeps[0]["values"]]
+def _per_cent(values: Sequence[float]) -> list[float]:
+    return [100 * value for value in values]
+
+
+def _sweep(place: int, sweep: SharedSweep) -> Figure:
+    values = [f"{value:g}" for value in sweep.values]
     places = sweep_places(values)
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
         for color, group in zip(COLORS, GROUPS, strict=False):
-            if means := _means(sweeps, "test", group):
-                axes.plot(places, means, ".-", color=color, linewidth=1.2, label=group)
-        axes.plot(places, _means(sweeps, "validation", "all"), "--", color=INK, linewidth=1, label="validation, all")
-        for sweep in sweeps:
-            if sweep["chosen"] is not None:
-                axes.axvline(sweep["chosen"], color=COLORS[-1], linewidth=0.8, linestyle=":")
+            if means := sweep.means("test", group):
+                axes.plot(places, _per_cent(means), ".-", color=color, linewidth=1.2, label=_label(sweep, group))
+        validation = _per_cent(sweep.means("validation", "all"))
+        axes.plot(places, validation, "--", color=INK, linewidth=1, label="validation, all")
+        for chosen in sweep.chosen:
+            if chosen is not None:
+                axes.axvline(chosen, color=COLORS[-1], linewidth=0.8, linestyle=":")
         if min(places) > 0 and max(places) / min(places) > 20:
             axes.set_xscale("log")
         elif len(values) <= _MOST_TICKS:
             axes.set_xticks(places, values)
-        axes.set_xlabel(plain(name))
+        axes.set_xlabel(plain(sweep.setting))
         axes.set_ylabel("accuracy (%)")
-        axes.set_title(plain(method))
+        axes.set_title(plain(sweep.method))
         axes.legend(fontsize=8)
 
-    few = _means(sweeps, "test", "few") or _means(sweeps, "test", "all")
+    shown = _per_cent(sweep.means("test", "few") or sweep.means("test", "all"))
     return figure(
         f"sweep-{place}",
         draw,
-        alt=f"Accuracy of {method} for {name} from {values[0]} to {values[-1]}: {few[0]:.1f} to {few[-1]:.1f} %",
-        caption=f"{method} over its {name}",
+        alt=f"Accuracy of {sweep.method} for {sweep.setting} from {values[0]} to {values[-1]}: {shown[0]:.1f} to "
+        f"{shown[-1]:.1f} %",
+        caption=f"{sweep.method} over its {sweep.setting}",
         size=(4.2, 3.2),
     )

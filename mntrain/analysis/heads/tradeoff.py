@@ -26,7 +26,8 @@ def tradeoff_section(heads: HeadComparison) -> Section | None:
         text=(
             "A method is better than a control where its point lies above the control's curve: it gains more on "
             "classes of few training examples at the same accuracy on all classes. Settings of points were chosen on "
-            "the validation rows, and bars are deviations over stores and seeds.",
+            "the validation rows. Bars are deviations over stores that have test rows of few, or over the seeds of one "
+            "store.",
         ),
         figures=(
             figure(

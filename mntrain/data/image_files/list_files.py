@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +27,13 @@ class ImageList:
         file: that was read.
         paths: of the images, as they stand there.
         labels: number of the class of each.
+        repeated: paths of lines that name an image again, in the same class; such a line is left out.
     """
 
     file: Path
     paths: tuple[str, ...]
     labels: tuple[int, ...]
+    repeated: tuple[str, ...] = ()
 
 
 def find_lists(place: Place) -> dict[str, Path]:
@@ -67,32 +70,59 @@ def find_lists(place: Place) -> dict[str, Path]:
 
 
 def read_list(file: Path) -> ImageList:
-    """Read a list; blank lines do not count.
+    """Read a list; blank lines do not count, and an image that is named twice counts once.
 
     Raises:
-        DataError: a line is no path with the number of a class, or the file cannot be read, or holds no line.
+        DataError: a line is no path with the number of a class, or leads out of the folder that paths start in; an
+            image has two classes; or the file cannot be read, or holds no line.
     """
     try:
         lines = read_text(file).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DataError(f"'{file}' cannot be read: {reason}.") from error
-    paths, labels = [], []
+    found: dict[str, tuple[str, int]] = {}
+    repeated: list[str] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        path, _, label = line.strip().replace("\t", " ").rpartition(" ")
-        if not path.strip() or not label.isdecimal() or len(label) > 9:
+        path, label = _read_line(file, number, line)
+        image = os.path.normpath(path)
+        if image not in found:
+            found[image] = path, label
+        elif (known := found[image][1]) == label:
+            repeated.append(path)
+        else:
             raise DataError(
-                f"'{file}', line {number}: {line.strip()[:80]!r} is no path followed by the number of a class, such as "
-                "'train/n01440764/n01440764_190.JPEG 0'; correct it."
+                f"'{file}' names '{path}' twice, in the classes {known} and {label}; an image has one class, so "
+                "remove one of the lines."
             )
-        paths.append(path.strip())
-        labels.append(int(label))
-    if not paths:
+    if not found:
         raise DataError(f"'{file}' holds no image; every list needs at least one.")
-    _check_twice(file, paths, labels)
-    return ImageList(file=file, paths=tuple(paths), labels=tuple(labels))
+    paths, labels = zip(*found.values(), strict=True)
+    return ImageList(file=file, paths=paths, labels=labels, repeated=tuple(repeated))
+
+
+def _read_line(file: Path, number: int, line: str) -> tuple[str, int]:
+    """Return path and class of a line.
+
+    Raises:
+        DataError: it is none, or the path may lead out of its folder: lists come from others, who are not to choose
+            which files of this machine are read.
+    """
+    path, _, label = line.strip().replace("\t", " ").rpartition(" ")
+    path = path.strip()
+    if not path or not label.isdecimal() or len(label) > 9:
+        raise DataError(
+            f"'{file}', line {number}: {line.strip()[:80]!r} is no path followed by the number of a class, such as "
+            "'train/n01440764/n01440764_190.JPEG 0'; correct it."
+        )
+    if os.path.isabs(path) or ".." in Path(path).parts:
+        raise DataError(
+            f"'{file}', line {number}: {path[:80]!r} leads out of the folder of the images; write paths that start in "
+            "data.path, without '..'."
+        )
+    return path, int(label)
 
 
 def check_numbers(lists: Mapping[str, ImageList], *, trained: bool) -> int:
@@ -127,13 +157,3 @@ def check_numbers(lists: Mapping[str, ImageList], *, trained: bool) -> int:
                 "numbers, or remove those images."
             )
     return classes
-
-
-def _check_twice(file: Path, paths: Sequence[str], labels: Sequence[int]) -> None:
-    seen: dict[str, int] = {}
-    for path, label in zip(paths, labels, strict=True):
-        if seen.setdefault(path, label) != label:
-            raise DataError(
-                f"'{file}' names '{path}' twice, in the classes {seen[path]} and {label}; an image has one class, so "
-                "remove one of the lines."
-            )

@@ -17,6 +17,7 @@ from mntrain.data.labels import class_name, listing
 from mntrain.errors import DataError
 
 _MISSING = "images of a list that are not there"
+_REPEATED = "lines of a list that name an image again"
 
 
 def open_lists(place: Place) -> OpenedImages:
@@ -29,6 +30,9 @@ def open_lists(place: Place) -> OpenedImages:
     """
     files = find_lists(place)
     lists = {split: read_list(file) for split, file in files.items()}
+    for each in lists.values():
+        for path in each.repeated:
+            place.ignored.add(_REPEATED, path)
     classes = check_numbers(lists, trained=place.trained)
     names, origin = _names(place, next(iter(lists.values())), classes)
     lists = _present(place, lists)

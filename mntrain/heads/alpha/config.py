@@ -1,6 +1,6 @@
 """Settings of Alpha Net."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -173,3 +173,18 @@ class AlphaHeadSettings(AlphaConfig):
         super().__post_init__()
         if self.sweep not in SWEEPS:
             raise self._refused("sweep", f"{', '.join(SWEEPS[:-1])} or {SWEEPS[-1]}")
+        if self.network == "later" and (self.choose_gamma or self.sweep in ("gamma", "both")):
+            asked = "alpha.choose_gamma is true" if self.choose_gamma else f"alpha.sweep is {self.sweep!r}"
+            raise ConfigError(
+                f"alpha.network is 'later', which has no γ, but {asked}; leave it out, or set alpha.network to "
+                "per_class or shared."
+            )
+        if self.choose_gamma and self.gamma != _CLAMPED[0]:
+            raise ConfigError(
+                f"alpha.gamma is {self.gamma!r}, but alpha.choose_gamma is true, which chooses it on the validation "
+                "rows; leave one of them out."
+            )
+
+    def plain(self) -> AlphaConfig:
+        """Return the settings of one composition, without those that choose and sweep."""
+        return AlphaConfig(**{field.name: getattr(self, field.name) for field in fields(AlphaConfig)})

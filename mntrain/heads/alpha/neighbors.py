@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mntrain.data.examples import IndexArray
 from mntrain.errors import ConfigError
-from mntrain.heads.groups import nearest_means
+from mntrain.heads.alpha.config import Source
+from mntrain.heads.groups import ClassGroups, nearest_means
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,11 +50,24 @@ def nearest_classes(
     Raises:
         ConfigError: there are fewer than K candidates for a class.
     """
-    most = len(candidates) - int(np.isin(few, candidates).any())
+    check_neighbors(neighbors, len(candidates) - int(np.isin(few, candidates).any()))
+    classes, distances = nearest_means(means, few, candidates, neighbors)
+    return ClassNeighbors(few=few, classes=classes, distances=distances)
+
+
+def most_neighbors(groups: ClassGroups, source: Source) -> int:
+    """Count the classes that ``source`` leaves to choose the neighbors of a few class among."""
+    return len(groups.members(source)) - (source == "all")
+
+
+def check_neighbors(neighbors: int, most: int) -> None:
+    """Check that there are K classes to choose among.
+
+    Raises:
+        ConfigError: there are ``most``, which are fewer.
+    """
     if neighbors > most:
         raise ConfigError(
             f"alpha.neighbors is {neighbors}, but there are {most} classes to choose neighbors among; lower "
             "alpha.neighbors, or set alpha.source to base or all."
         )
-    classes, distances = nearest_means(means, few, candidates, neighbors)
-    return ClassNeighbors(few=few, classes=classes, distances=distances)

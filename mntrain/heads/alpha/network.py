@@ -38,19 +38,13 @@ class CoefficientNetwork(nn.Module):
         if config.network == "later":
             self.modules_: nn.Module = LaterNetwork(inputs, config.hidden, config.neighbors, generator)
             return
-        shape = ModuleShape(
-            classes=len(inputs),
-            inputs=inputs.shape[1],
-            hidden=config.hidden,
-            outputs=config.neighbors + 1,
-            shared=config.network == "shared",
-        )
+        shape = module_shape(config, len(inputs), inputs.shape[1])
+        check_memory(config, shape, inputs.element_size())
         start = inside_start(config, inputs.dtype) if config.start == "inside" else None
         self.bounds = coefficient_bounds(config, inputs.dtype)
         if config.optimizer == "sgd":
             self.modules_ = TrackedModules(inputs, shape, start, generator)
         else:
-            _check_size(shape, inputs.element_size())
             self.modules_ = StraightModules(inputs, shape, start, generator)
 
     def forward(self) -> Tensor:
@@ -63,9 +57,30 @@ class CoefficientNetwork(nn.Module):
         return 0.0 if self.bounds is None else self.bounds.share_at_bounds(coefficients)
 
 
-def _check_size(shape: ModuleShape, width: int) -> None:
+def module_shape(config: AlphaConfig, classes: int, inputs: int) -> ModuleShape:
+    """Return the sizes of modules for F ``classes`` and D ``inputs``; the settings are resolved, with ``hidden``."""
+    return ModuleShape(
+        classes=classes,
+        inputs=inputs,
+        hidden=config.hidden,
+        outputs=config.neighbors + 1,
+        shared=config.network == "shared",
+    )
+
+
+def check_memory(config: AlphaConfig, shape: ModuleShape, width: int) -> None:
+    """Check that modules with all their weights, as AdamW needs them, fit into memory.
+
+    Args:
+        config: resolved settings.
+        shape: sizes.
+        width: bytes of a number.
+
+    Raises:
+        ConfigError: they need more than 8 GiB.
+    """
     needed = shape.modules * shape.hidden * (shape.inputs + 1) * width * _COPIES
-    if needed > _MOST_BYTES:
+    if config.optimizer == "adamw" and needed > _MOST_BYTES:
         raise ConfigError(
             f"alpha.optimizer adamw would keep {needed / 2**30:.0f} GiB for {shape.modules} modules of "
             f"{shape.inputs} inputs and {shape.hidden} hidden units; set alpha.optimizer to sgd, alpha.network to "

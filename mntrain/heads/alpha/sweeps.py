@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mntrain.errors import ConfigError
 from mntrain.heads.alpha.config import AlphaConfig
+from mntrain.heads.alpha.neighbors import most_neighbors
 from mntrain.heads.alpha.problem import AlphaProblem
 from mntrain.heads.alpha.stage import AlphaResult, compose_few_classes
 
@@ -44,11 +45,20 @@ def sweep_neighbors(
     Raises:
         ConfigError: all values are.
     """
-    most = len(problem.data.groups.members(config.source)) - (config.source == "all")
-    configs = {count: replace(config, neighbors=count) for count in counts if count <= most}
-    if not configs:
-        raise ConfigError(
-            f"A sweep over {', '.join(map(str, counts))} neighbors needs as many classes to choose among, but there "
-            f"are {most}; set alpha.sweep to gamma or none, or alpha.source to base or all."
-        )
+    shared = sweep_counts(most_neighbors(problem.data.groups, config.source), counts)
+    configs = {count: replace(config, neighbors=count) for count in shared}
     return {count: compose_few_classes(problem, changed, seed) for count, changed in configs.items()}
+
+
+def sweep_counts(most: int, counts: Sequence[int] = NEIGHBOR_COUNTS) -> tuple[int, ...]:
+    """Return the values of K up to ``most`` classes to choose among.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if found := tuple(count for count in counts if count <= most):
+        return found
+    raise ConfigError(
+        f"A sweep over {', '.join(map(str, counts))} neighbors needs as many classes to choose among, but there are "
+        f"{most}; set alpha.sweep to gamma or none, or alpha.source to base or all."
+    )

@@ -6,11 +6,13 @@ Shapes: F classes of few examples, K neighbors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
 from mntrain.heads.alpha.rows import AlphaData
 from mntrain.heads.alpha.stage import AlphaResult, compose_few_classes
 from mntrain.heads.alpha.sweeps import sweep_gamma, sweep_neighbors
+from mntrain.heads.methods.checks import check_composed
 from mntrain.heads.problem import Composition, HeadProblem, HeadResult, HeadSweep
 
 
@@ -23,24 +25,25 @@ def alpha(problem: HeadProblem) -> HeadResult:
         ConfigError: there is no class of few examples, or settings do not fit the number of classes.
         TrainingError: the loss is not finite.
     """
+    check_composed(problem)
     classifier, scale = problem.base()
     settings, store = problem.settings.alpha, problem.store
-    problem.groups.require_few(problem.method)
+    config = settings.plain()
     data = AlphaData(split=store.train, groups=problem.groups, label_names=store.label_names)
     prepared = prepare(data, classifier, scale)
     gammas = {}
     if settings.choose_gamma or settings.sweep in ("gamma", "both"):
-        gammas = sweep_gamma(prepared, settings, problem.seed)
+        gammas = sweep_gamma(prepared, config, problem.seed)
     if settings.choose_gamma:
         result = gammas[max(gammas, key=lambda gamma: problem.rank(gammas[gamma].classifier))]
     else:
-        result = compose_few_classes(prepared, settings, problem.seed)
+        result = compose_few_classes(prepared, config, problem.seed)
     record = result.record
     return HeadResult(
         predictor=result.classifier,
         scale=scale,
         chosen={"gamma": record.config.gamma} if settings.choose_gamma else {},
-        sweeps=(*_swept("γ", gammas, record.config.gamma), *_neighbor_sweep(problem, prepared)),
+        sweeps=(*_swept("γ", gammas, record.config.gamma), *_neighbor_sweep(problem, prepared, record.config.gamma)),
         composition=Composition(
             classes=record.neighbors.few,
             neighbors=record.neighbors.classes,
@@ -51,11 +54,13 @@ def alpha(problem: HeadProblem) -> HeadResult:
     )
 
 
-def _neighbor_sweep(problem: HeadProblem, prepared: AlphaProblem) -> tuple[HeadSweep, ...]:
+def _neighbor_sweep(problem: HeadProblem, prepared: AlphaProblem, gamma: float) -> tuple[HeadSweep, ...]:
+    """Compose with each K, and with the γ of the head itself, which may be a chosen one."""
     settings = problem.settings.alpha
     if settings.sweep not in ("neighbors", "both"):
         return ()
-    return _swept("K", sweep_neighbors(prepared, settings, problem.seed), settings.neighbors)
+    config = replace(settings.plain(), gamma=gamma)
+    return _swept("K", sweep_neighbors(prepared, config, problem.seed), settings.neighbors)
 
 
 def _swept(name: str, results: Mapping[float, AlphaResult], own: float) -> tuple[HeadSweep, ...]:

@@ -11,12 +11,18 @@ import numpy as np
 
 from mntrain.heads.alpha.compose import compose
 from mntrain.heads.classifier import LinearClassifier
+from mntrain.heads.grid import Grid, GridChoice
 from mntrain.heads.groups import class_means, nearest_means
+from mntrain.heads.methods.checks import check_bias, check_fixed
 from mntrain.heads.problem import Composition, HeadProblem, HeadResult, HeadSweep
 
-CONSTANTS = tuple(round(0.25 * step, 2) for step in range(21))
+CONSTANTS = Grid(
+    name="constant", values=tuple(round(0.25 * step, 2) for step in range(21)), least=0.0, most=100.0, factor=1.25
+)
 """Constants added to biases, in nats."""
-COEFFICIENTS = tuple(round(0.02 * step, 2) for step in range(21))
+COEFFICIENTS = Grid(
+    name="coefficient", values=tuple(round(0.02 * step, 2) for step in range(21)), least=0.0, most=10.0, factor=1.25
+)
 """Coefficients of each neighbor."""
 
 
@@ -26,7 +32,7 @@ def bias(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: there is no class of few examples.
     """
-    problem.groups.require_few(problem.method)
+    check_bias(problem)
     classifier, _ = problem.base()
     few = problem.groups.members("few")
 
@@ -35,7 +41,7 @@ def bias(problem: HeadProblem) -> HeadResult:
         biases[few] += np.float32(constant)
         return LinearClassifier(weight=classifier.weight, bias=biases)
 
-    return _swept(problem, "constant", CONSTANTS, head, problem.settings.head.constant)
+    return _swept(problem, CONSTANTS, head, problem.settings.head.constant)
 
 
 def fixed(problem: HeadProblem) -> HeadResult:
@@ -46,8 +52,8 @@ def fixed(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: there is no class of few examples, or there are fewer than K base classes.
     """
+    check_fixed(problem)
     count = problem.settings.head.neighbors
-    problem.groups.require_few(problem.method, count)
     classifier, _ = problem.base()
     few = problem.groups.members("few")
     means = class_means(problem.store.train, problem.store.classes)
@@ -62,22 +68,24 @@ def fixed(problem: HeadProblem) -> HeadResult:
         composed = composition(coefficient)
         return compose(classifier, composed.members, composed.coefficients)
 
-    return _swept(problem, "coefficient", COEFFICIENTS, head, problem.settings.head.coefficient, composition)
+    return _swept(problem, COEFFICIENTS, head, problem.settings.head.coefficient, composition)
 
 
 def _swept(
     problem: HeadProblem,
-    name: str,
-    values: tuple[float, ...],
+    grid: Grid,
     head: Callable[[float], LinearClassifier],
     given: float | None,
     composition: Callable[[float], Composition] | None = None,
 ) -> HeadResult:
-    best = max(values, key=lambda value: problem.rank(head(value))) if given is None else given
+    choice = GridChoice(value=given, values=grid.values) if given is not None else None
+    choice = choice or grid.choose(lambda value: problem.rank(head(value)))
+    best = choice.value
     return HeadResult(
         predictor=head(best),
         scale=problem.base()[1],
-        chosen={name: best},
-        sweeps=(HeadSweep(name=name, values=values, predictor=head, chosen=best),),
+        chosen={grid.name: best},
+        sweeps=(HeadSweep(name=grid.name, values=choice.values, predictor=head, chosen=best),),
         composition=None if composition is None else composition(best),
+        notes=choice.notes,
     )

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from mntrain.data.classes.order import Sampling
-from mntrain.errors import ConfigError, TrainingError
+from mntrain.errors import DataError
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.grid import WORST, Rank
+from mntrain.heads.methods.checks import check_joint
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.sgd import SgdPlan, step_count, train_by_sgd
-
-_RATES = (0.002, 0.02, 0.2)
+from mntrain.heads.sgd import SgdPlan, rates_of, step_count, train_by_sgd, unlearned
 
 
 class LogitScales(nn.Module):
@@ -50,13 +50,10 @@ def joint(problem: HeadProblem) -> HeadResult:
     Raises:
         ConfigError: the network has no last layer that is known.
     """
+    check_joint(problem)
     if problem.settings.head.base == "network":
         own = problem.store.classifier
-        if own is None:
-            raise ConfigError(
-                f"head.base is 'network', but {problem.store.path} has no last layer of its network; leave --head.base "
-                "out to train a linear probe."
-            )
+        assert own is not None
         identity = FeatureScale.identity(own.features)
         return HeadResult(predictor=own, scale=identity, chosen={"classifier": "the network's own last layer"})
     return _learned(problem, lambda: _new_layer(problem), "instance", 90)
@@ -96,24 +93,27 @@ def _learned(
         TrainingError: no rate gives finite weights.
     """
     settings, scale = problem.settings.head, scale or problem.scale
-    rates = (settings.learning_rate,) if settings.learning_rate else _RATES
     steps = step_count(settings, len(problem.store.train), epochs)
-    found: list[tuple[tuple[float, float], float, LinearClassifier, dict[str, Any]]] = []
-    for rate in rates:
+    found: dict[float, tuple[LinearClassifier, dict[str, Any]]] = {}
+
+    def rank(rate: float) -> Rank:
         plan = SgdPlan(settings=settings, sampling=sampling, steps=steps, rate=rate, seed=problem.seed)
         with torch.random.fork_rng(devices=[]):
             layer = build()
-        if train_by_sgd(layer, problem.store.train, scale, plan):
-            classifier, learned = _classifier_of(layer, scale)
-            found.append((problem.rank(classifier), rate, classifier, learned))
-    if not found:
-        raise TrainingError(
-            f"Method {problem.method!r} ends in weights that are not finite with learning rate(s) "
-            f"{', '.join(f'{rate:g}' for rate in rates)}; lower --head.learning_rate."
-        )
-    _, rate, classifier, learned = max(found, key=lambda trained: trained[0])
-    chosen = {"learning_rate": rate, "steps": steps, "sampling": sampling, **learned}
-    return HeadResult(predictor=classifier, scale=scale, chosen=chosen)
+        if not train_by_sgd(layer, problem.store.train, scale, plan):
+            return WORST
+        try:
+            found[rate] = _classifier_of(layer, scale)
+        except DataError:  # weights that are numbers only until the standardisation is folded in
+            return WORST
+        return problem.rank(found[rate][0])
+
+    choice = rates_of(settings).choose(rank)
+    if choice.value not in found:
+        raise unlearned(problem.method, choice)
+    classifier, learned = found[choice.value]
+    chosen = {"learning_rate": choice.value, "steps": steps, "sampling": sampling, **learned}
+    return HeadResult(predictor=classifier, scale=scale, chosen=chosen, notes=choice.notes)
 
 
 def _classifier_of(layer: nn.Linear | LogitScales, scale: FeatureScale) -> tuple[LinearClassifier, dict[str, Any]]:

@@ -16,13 +16,15 @@ from sklearn.neighbors import NearestNeighbors
 from mntrain.baselines.nearest import CANDIDATES
 from mntrain.data.examples import IndexArray
 from mntrain.feature_store.store import FeatureSplit
-from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.grid import Grid, Rank
 from mntrain.heads.groups import sum_by_class
 from mntrain.heads.problem import HeadProblem, HeadResult
 
 _ROWS = 4096
+_MOST_VOTES = 800
 _LEAST_LENGTH = 1e-12
+"""Of a row, as a share of the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,15 +65,23 @@ def vote_logits(near: IndexArray, classes: int) -> NDArray[np.float32]:
 def knn(problem: HeadProblem) -> HeadResult:
     """Vote among the k nearest training rows; validation rows choose k. All training rows are held in memory."""
     store, scale = problem.store, problem.scale
-    candidates = [count for count in CANDIDATES if count <= len(store.train)]
     search = NearestNeighbors().fit(scale.rows(store.train.features))
-    # Neighbors come sorted by distance, so one search serves every k.
-    found = search.kneighbors(scale.rows(store.validation.features), candidates[-1], False)
-    near = store.train.labels[found]
-    ranks = {count: problem.rank_logits(vote_logits(near[:, :count], store.classes)) for count in candidates}
-    best = max(candidates, key=ranks.__getitem__)
-    votes = NeighborVotes(search=search, labels=store.train.labels, scale=scale, classes=store.classes, neighbors=best)
-    return HeadResult(predictor=votes, scale=scale, chosen={"neighbors": best})
+    queries, most = scale.rows(store.validation.features), len(store.train)
+    # Neighbors come sorted by distance, so one search serves every k up to its own.
+    near = [search.kneighbors(queries, min(CANDIDATES[-1], most), False)]
+
+    def rank(count: float) -> Rank:
+        if count > near[0].shape[1]:
+            near[0] = search.kneighbors(queries, int(count), False)
+        return problem.rank_logits(vote_logits(store.train.labels[near[0][:, : int(count)]], store.classes))
+
+    values = tuple(count for count in CANDIDATES if count <= most)
+    grid = Grid(name="neighbors", values=values, least=1, most=min(most, _MOST_VOTES), factor=2)
+    choice = grid.choose(rank)
+    votes = NeighborVotes(
+        search=search, labels=store.train.labels, scale=scale, classes=store.classes, neighbors=int(choice.value)
+    )
+    return HeadResult(predictor=votes, scale=scale, chosen={"neighbors": votes.neighbors}, notes=choice.notes)
 
 
 def ncm(problem: HeadProblem) -> HeadResult:
@@ -81,39 +91,44 @@ def ncm(problem: HeadProblem) -> HeadResult:
     of weights. The length of a row to answer is one factor on all its scores, so it is left out. A temperature fitted
     on the validation rows makes probabilities of the scores.
     """
-    mean, store = problem.scale.mean, problem.store
-    means = _directions(store.train, mean, store.classes)
-    bias = -means @ mean
-    logits = (
-        LinearClassifier(weight=means.astype(np.float32), bias=bias.astype(np.float32))
-        .logits(store.validation.features)
-        .astype(np.float64)
-    )
+    scale, store = problem.scale, problem.store
+    means = _directions(store.train, scale, store.classes)
+    bias = -means @ scale.mean
+    # In float64: the unit of features is that of these scores, and may be near the least number of float32.
+    logits = store.validation.features.astype(np.float64) @ means.T + bias
     factor = _temperature(logits, store.validation.labels)
-    scaled = LinearClassifier(weight=(factor * means).astype(np.float32), bias=(factor * bias).astype(np.float32))
     return HeadResult(
-        predictor=scaled, scale=FeatureScale.identity(store.features), chosen={"inverse_temperature": factor}
+        predictor=scale.in_float32(factor * means, factor * bias),
+        scale=FeatureScale.identity(store.features),
+        chosen={"inverse_temperature": factor},
     )
 
 
-def _directions(train: FeatureSplit, mean: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
-    """Compute the mean of the centred rows of length 1 of each class, at length 1, float64 [C, d]."""
-    sums = np.zeros((classes, len(mean)))
+def _directions(train: FeatureSplit, scale: FeatureScale, classes: int) -> NDArray[np.float64]:
+    """Compute the mean of the centred rows of length 1 of each class, at length 1, float64 [C, d].
+
+    Features that the scale leaves out are 0. Rows that are as near to the mean as its rounding have no direction.
+    """
+    kept = np.isfinite(scale.std)
+    least = _LEAST_LENGTH * float(np.linalg.norm(scale.std[kept]))
+    sums = np.zeros((classes, len(kept)))
     for start in range(0, len(train), _ROWS):
-        rows = _unit(train.features[start : start + _ROWS] - mean)
+        rows = _unit(np.where(kept, train.features[start : start + _ROWS] - scale.mean, 0.0), least)
         sums += sum_by_class(rows, train.labels[start : start + _ROWS], classes)
-    return _unit(sums)
+    return _unit(sums, _LEAST_LENGTH)
 
 
-def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(rows: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Bring rows to length 1; those below the ``least`` length become no longer than they are long in its unit."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = rows / np.maximum(lengths, _LEAST_LENGTH)
+    unit: NDArray[np.float64] = rows / np.maximum(lengths, least)
     return unit
 
 
 def _temperature(logits: NDArray[np.float64], labels: IndexArray) -> float:
     """Find the factor on logits [B, C] with the lowest cross-entropy, between e^-12 and e^12 over their deviation."""
-    unit = 1.0 / max(float(logits.std()), _LEAST_LENGTH)
+    deviation = float(logits.std())
+    unit = 1.0 / deviation if deviation > 0 else 1.0
 
     def loss(exponent: float) -> float:
         scaled = logits * (unit * np.exp(exponent))

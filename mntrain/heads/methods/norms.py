@@ -9,19 +9,24 @@ import numpy as np
 
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.grid import Grid
 from mntrain.heads.problem import HeadProblem, HeadResult, HeadSweep
 
-TAUS = tuple(round(0.1 * step, 1) for step in range(21))
+TAUS = Grid(name="tau", values=tuple(round(0.1 * step, 1) for step in range(21)), least=0.0, most=5.0, factor=1.25)
 """Values of τ that the validation rows choose from."""
 
 
 def tau(problem: HeadProblem) -> HeadResult:
     """Divide every weight vector by its norm to the power τ, and drop the bias; validation rows choose τ."""
     classifier, scale = problem.base()
-    heads = {value: tau_normalised(classifier, scale, value) for value in TAUS}
-    best = max(TAUS, key=lambda value: problem.rank(heads[value]))
-    sweep = HeadSweep(name="τ", values=TAUS, predictor=heads.__getitem__, chosen=best)
-    return HeadResult(predictor=heads[best], scale=scale, chosen={"tau": best}, sweeps=(sweep,))
+
+    def head(value: float) -> LinearClassifier:
+        return tau_normalised(classifier, scale, value)
+
+    choice = TAUS.choose(lambda value: problem.rank(head(value)))
+    sweep = HeadSweep(name="τ", values=choice.values, predictor=head, chosen=choice.value)
+    chosen = {"tau": choice.value}
+    return HeadResult(predictor=head(choice.value), scale=scale, chosen=chosen, sweeps=(sweep,), notes=choice.notes)
 
 
 def tau_normalised(classifier: LinearClassifier, scale: FeatureScale, value: float) -> LinearClassifier:

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 from torch import nn
 
-from mntrain.errors import TrainingError
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.grid import WORST, Grid, Rank
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.sgd import SgdPlan, step_count, train_by_sgd
+from mntrain.heads.sgd import SgdPlan, rates_of, step_count, train_by_sgd, unlearned
 
-_COSTS = (0.1, 1.0, 10.0, 100.0)
-_RATES = (0.002, 0.02, 0.2)
+_COSTS = Grid(name="C", values=(0.1, 1.0, 10.0, 100.0), least=1e-3, most=1e5, factor=10.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,12 +66,16 @@ def svm(problem: HeadProblem) -> HeadResult:
     All training rows are held in memory, and the time grows with the square of their number.
     """
     inputs, labels = problem.scale.rows(problem.store.train.features), problem.store.train.labels
-    heads = {
-        cost: SupportVectors(model=SVC(C=cost, break_ties=True).fit(inputs, labels), scale=problem.scale)
-        for cost in _COSTS
-    }
-    best = max(_COSTS, key=lambda cost: problem.rank(heads[cost]))
-    return HeadResult(predictor=heads[best], scale=problem.scale, chosen={"C": best})
+    heads: dict[float, SupportVectors] = {}
+
+    def rank(cost: float) -> Rank:
+        heads[cost] = SupportVectors(model=SVC(C=cost, break_ties=True).fit(inputs, labels), scale=problem.scale)
+        return problem.rank(heads[cost])
+
+    choice = _COSTS.choose(rank)
+    return HeadResult(
+        predictor=heads[choice.value], scale=problem.scale, chosen={"C": choice.value}, notes=choice.notes
+    )
 
 
 def mlp(problem: HeadProblem) -> HeadResult:
@@ -82,23 +85,23 @@ def mlp(problem: HeadProblem) -> HeadResult:
         TrainingError: no rate gives finite weights.
     """
     settings, store = problem.settings.head, problem.store
-    rates = (settings.learning_rate,) if settings.learning_rate else _RATES
     steps = step_count(settings, len(store.train), 90)
-    heads = {}
-    for rate in rates:
+    heads: dict[float, PerceptronScores] = {}
+
+    def rank(rate: float) -> Rank:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(problem.seed)
             network = nn.Sequential(
                 nn.Linear(store.features, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, store.classes)
             )
         plan = SgdPlan(settings=settings, sampling="instance", steps=steps, rate=rate, seed=problem.seed)
-        if train_by_sgd(network, store.train, problem.scale, plan):
-            heads[rate] = PerceptronScores(network=network, scale=problem.scale)
-    if not heads:
-        raise TrainingError(
-            f"Method {problem.method!r} ends in weights that are not finite with learning rate(s) "
-            f"{', '.join(f'{rate:g}' for rate in rates)}; lower --head.learning_rate."
-        )
-    best = max(heads, key=lambda rate: problem.rank(heads[rate]))
-    chosen = {"learning_rate": best, "steps": steps, "hidden": settings.hidden}
-    return HeadResult(predictor=heads[best], scale=problem.scale, chosen=chosen)
+        if not train_by_sgd(network, store.train, problem.scale, plan):
+            return WORST
+        heads[rate] = PerceptronScores(network=network, scale=problem.scale)
+        return problem.rank(heads[rate])
+
+    choice = rates_of(settings).choose(rank)
+    if choice.value not in heads:
+        raise unlearned(problem.method, choice)
+    chosen = {"learning_rate": choice.value, "steps": steps, "hidden": settings.hidden}
+    return HeadResult(predictor=heads[choice.value], scale=problem.scale, chosen=chosen, notes=choice.notes)

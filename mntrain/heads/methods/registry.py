@@ -9,6 +9,7 @@ from types import MappingProxyType
 from mntrain.errors import ConfigError
 from mntrain.fields.suggestion import nearest
 from mntrain.heads.methods.alpha import alpha
+from mntrain.heads.methods.checks import HeadCheck, check_bias, check_composed, check_fixed, check_joint
 from mntrain.heads.methods.controls import bias, fixed
 from mntrain.heads.methods.linear import crt, joint, lws
 from mntrain.heads.methods.logistic import logistic
@@ -17,7 +18,6 @@ from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
 from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.settings import HeadSections
 
 TRAINED = "meta-neighborhoods"
 """Method that trains a family by a recipe."""
@@ -33,15 +33,15 @@ class HeadMethod:
         run: makes the head.
         summary: in a line.
         on_base: it changes a linear classifier, that of the base or of another method after a hyphen (``bias-crt``).
-        linear: its head is a linear classifier, which becomes an artifact.
-        base_classes: of a method for classes of few examples, the base classes that it needs; None for others.
+        linear: its head is a linear classifier, which others can start from.
+        check: of settings against a store, before any head is made; None where a method fits every store.
     """
 
     run: Callable[[HeadProblem], HeadResult]
     summary: str
     on_base: bool = False
     linear: bool = True
-    base_classes: Callable[[HeadSections], int] | None = None
+    check: HeadCheck | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,9 @@ class NamedMethod:
 
 METHODS: Mapping[str, HeadMethod] = MappingProxyType(
     {
-        "joint": HeadMethod(run=joint, summary="linear probe, every row alike; or the network's own last layer"),
+        "joint": HeadMethod(
+            run=joint, summary="linear probe, every row alike; or the network's own last layer", check=check_joint
+        ),
         "logistic": HeadMethod(run=logistic, summary="logistic regression, converged, C chosen on validation rows"),
         "knn": HeadMethod(run=knn, summary="k nearest training rows; scores only, no artifact", linear=False),
         "svm": HeadMethod(
@@ -74,26 +76,26 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
         "lws": HeadMethod(run=lws, summary="one learned scale for each class", on_base=True),
         TRAINED: HeadMethod(
             run=meta_neighborhoods,
-            summary="adapted to every row by its learned neighbors",
+            summary="adapted to every row by its learned neighbors; an artifact, though not linear",
             linear=False,
         ),
         "bias": HeadMethod(
             run=bias,
             summary="control: a constant on the biases of classes of few",
             on_base=True,
-            base_classes=lambda settings: 1,
+            check=check_bias,
         ),
         "fixed": HeadMethod(
             run=fixed,
             summary="control: fixed coefficients of neighbors for few",
             on_base=True,
-            base_classes=lambda settings: settings.head.neighbors,
+            check=check_fixed,
         ),
         "alpha": HeadMethod(
             run=alpha,
             summary="Alpha Net: learned coefficients of neighbors for few",
             on_base=True,
-            base_classes=lambda settings: settings.alpha.neighbors if settings.alpha.source == "base" else 1,
+            check=check_composed,
         ),
     }
 )
@@ -130,3 +132,15 @@ def find_methods(names: Sequence[str]) -> tuple[NamedMethod, ...]:
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"Methods are {', '.join(names) or 'none'}; give one or more, each of them once.")
     return tuple(find_method(name) for name in names)
+
+
+def needed_methods(methods: Sequence[NamedMethod]) -> tuple[NamedMethod, ...]:
+    """Return methods with all those that they start from, or are compared with."""
+    found: dict[str, NamedMethod] = {}
+    waiting = list(methods)
+    while waiting:
+        method = waiting.pop(0)
+        if method.name not in found:
+            found[method.name] = method
+            waiting.append(find_method(method.start or BASE))
+    return tuple(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.alpha.compose import compose
 from mntrain.heads.alpha.config import AlphaHeadSettings
 from mntrain.heads.alpha.sweeps import GAMMAS
+from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.methods.alpha import alpha
 from mntrain.heads.methods.registry import find_method
 from mntrain.heads.problem import HeadProblem, HeadResult
@@ -76,6 +78,21 @@ def test_gamma_can_be_chosen_on_validation_rows(problem: HeadProblem, base: Head
     assert result.predictor is gammas.predictor(best)
 
 
+@pytest.mark.parametrize("settings", [{"choose_gamma": True}, {"gamma": 0.4}])
+def test_every_sweep_has_the_scores_of_the_head_at_its_value(
+    problem: HeadProblem, base: HeadResult, settings: dict[str, Any]
+) -> None:
+    result = alpha(with_settings(problem, base, neighbors=2, sweep="both", **settings))
+    assert [sweep.name for sweep in result.sweeps] == ["γ", "K"]
+    assert result.linear is not None
+    for sweep in result.sweeps:
+        assert sweep.chosen is not None
+        swept = sweep.predictor(sweep.chosen)
+        assert isinstance(swept, LinearClassifier)
+        np.testing.assert_array_equal(swept.weight, result.linear.weight)
+        np.testing.assert_array_equal(swept.bias, result.linear.bias)
+
+
 def test_the_command_writes_artifact_and_record(store: FeatureStore, tmp_path: Path) -> None:
     words = ["head", "alpha-crt", str(store.path), "--runs", str(tmp_path), "--head.least_steps", "20"]
     settings = ["--alpha.neighbors", "3", "--alpha.epochs", "1", "--alpha.sweep", "both", "--alpha.network", "shared"]
@@ -95,6 +112,26 @@ def test_the_command_writes_artifact_and_record(store: FeatureStore, tmp_path: P
     assert composition == record["composition"]
 
 
+def test_the_page_shows_the_chosen_gamma_alone(store: FeatureStore, tmp_path: Path) -> None:
+    words = [
+        "head",
+        "alpha",
+        str(store.path),
+        "--runs",
+        str(tmp_path),
+        "--head.least_steps",
+        "20",
+        "--alpha.epochs",
+        "1",
+    ]
+    assert main([*words, "--alpha.neighbors", "2", "--alpha.choose_gamma", "true"]) == 0
+    chosen = read_record(tmp_path / "tail-alpha")["chosen"]["gamma"]
+    assert chosen != AlphaHeadSettings().gamma
+    assert main(["report", str(tmp_path / "tail-alpha")]) == 0
+    page = (tmp_path / "tail-alpha" / "report.html").read_text()
+    assert re.findall(r"gamma: ([0-9.]+)", page) == [f"{chosen}"] * 2
+
+
 def test_wrong_words_are_told_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"--alpha\.gama is no setting.*did you mean --alpha\.gamma"):
         parse_head_settings(["--alpha.gama", "0.5"])
@@ -102,8 +139,13 @@ def test_wrong_words_are_told_with_the_nearest() -> None:
         parse_head_settings(["--alpha.gamma", "1.5"])
     with pytest.raises(ConfigError, match=r"alpha\.sweep"):
         parse_head_settings(["--alpha.sweep", "all"])
+    for words in (["--alpha.choose_gamma", "true"], ["--alpha.sweep", "gamma"], ["--alpha.sweep", "both"]):
+        with pytest.raises(ConfigError, match=rf"'later', which has no γ, but {words[0][2:]} is .*leave it out"):
+            parse_head_settings(["--alpha.network", "later", *words])
+    with pytest.raises(ConfigError, match=r"alpha\.gamma is 0\.3, but alpha\.choose_gamma is true"):
+        parse_head_settings(["--alpha.gamma", "0.3", "--alpha.choose_gamma", "true"])
 
 
 def test_too_few_base_classes_are_refused(problem: HeadProblem, base: HeadResult) -> None:
-    with pytest.raises(ConfigError, match=r"alpha\.neighbors is 6, but there are 5 classes"):
+    with pytest.raises(ConfigError, match=r"takes 6 base class.*there are 5.*Lower --alpha\.neighbors"):
         alpha(with_settings(problem, base, neighbors=6))

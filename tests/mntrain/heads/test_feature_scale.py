@@ -54,6 +54,52 @@ def test_a_feature_of_one_value_is_left_out_whatever_weight_it_has_by_chance(
     np.testing.assert_array_equal(scale.unfolded(folded)[0][:, 2], 0)
 
 
+def test_features_far_from_0_are_kept_and_the_places_of_rounding_left_out() -> None:
+    """At 3e6 float32 has steps of 0.25: a deviation of 1 is of many, a network's rounding of one or two."""
+    generator = np.random.default_rng(4)
+    features = np.full((400, 3), 3e6, np.float32)
+    features[:, 0] += generator.normal(size=400).astype(np.float32)
+    features[:, 1] += generator.integers(0, 3, 400).astype(np.float32) * np.float32(0.25)
+    scale = FeatureScale.of(features)
+    assert np.isinf(scale.std).tolist() == [False, True, True]
+    assert scale.left_out == 2
+    assert scale.rows(features)[:, 0].std() == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-36, 1e-30, 1.0, 1e30])
+def test_no_unit_makes_a_feature_constant(unit: float) -> None:
+    rows = (np.random.default_rng(0).normal(size=(50, 2)) * 100 * unit).astype(np.float32)
+    assert FeatureScale.of(rows).left_out == 0
+
+
+@pytest.mark.parametrize("unit", [1e-42, 5e37])
+@pytest.mark.filterwarnings("error")
+def test_units_that_float32_has_no_weights_for_are_refused_with_their_remedy(unit: float) -> None:
+    rows = (np.random.default_rng(0).normal(size=(50, 2)) * unit).astype(np.float32)
+    with pytest.raises(DataError, match=r"rows of x have features with deviations of .*Multiply the features"):
+        FeatureScale.of(rows, "training rows of x")
+
+
+def test_a_feature_of_subnormal_values_among_others_is_left_out() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 2)) * [1, 1e-40]
+    scale = FeatureScale.of(rows.astype(np.float32))
+    assert np.isinf(scale.std).tolist() == [False, True]
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_beyond_float32_are_told_with_the_scale_of_features() -> None:
+    scale = FeatureScale(mean=np.zeros(2), std=np.array([1e-34, np.inf]))
+    with pytest.raises(DataError, match=r"weights or biases of up to 1e\+39, beyond float32.*deviations of 1e-34"):
+        scale.folded(np.array([[1e5, 1.0]]), np.zeros(1))
+
+
+def test_features_that_all_have_one_value_are_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"training rows of x have one value in every one of 3 features.*write the store"
+    ):
+        FeatureScale.of(np.ones((5, 3), np.float32), "training rows of x")
+
+
 @pytest.mark.parametrize("far", [1e2, 1e4])
 def test_features_far_from_0_lose_no_more_than_their_own_rounding(far: float) -> None:
     """Deviations of 1 around a large mean: trained on standardised rows, answered from the stored ones."""

@@ -17,6 +17,7 @@ from mnexport.commands.cli import main as export
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.commands.cli import main
 from mntrain.feature_store.store import open_store
+from mntrain.heads.head_on import head
 from mntrain.heads.methods.registry import METHODS
 
 WriteFeatures = Callable[..., Path]
@@ -77,6 +78,21 @@ def test_the_artifact_of_a_linear_head_answers_as_its_record_says(made: Made, me
     assert (made.runs / f"lt0-{method}" / "artifact" / "composition.json").exists() == (
         record["composition"] is not None
     )
+
+
+def test_meta_neighborhoods_is_an_artifact_though_not_linear(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = made.record("lt0-meta-neighborhoods")
+    assert (record["linear"], record["artifact"]) == (False, True)
+    assert main(["head", "meta-neighborhoods", str(made.stores[0]), *SHORT, "--runs", str(tmp_path)]) == 0
+    assert "no artifact" not in "".join(capsys.readouterr())
+    settings = {"meta_neighborhoods.entries": 20, "training.epochs": 2, "few": 13}
+    result = head("meta-neighborhoods", made.stores[0], settings=settings, runs=tmp_path, name="mine")
+    assert result.artifact == tmp_path / "mine-meta-neighborhoods" / "artifact"
+    assert load_artifact(result.artifact).config.head is not None
+    assert result.record["chosen"]["options"] == ["--meta_neighborhoods.entries", "20", "--training.epochs", "2"]
+    assert head("knn", made.stores[0], runs=tmp_path, name="mine").artifact is None
 
 
 def test_a_head_that_is_not_linear_has_scores_but_no_artifact(
@@ -173,42 +189,3 @@ def test_several_seeds_of_one_store_are_compared(tmp_path: Path, made: Made) -> 
     assert result["baseline"] == "crt"
     assert len(result["units"]) == 2
     assert (tmp_path / "lt0-crt-seed3" / "artifact").is_dir()
-
-
-def test_unusable_stores_and_wrong_words_are_told(
-    tmp_path: Path, made: Made, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
-) -> None:
-    empty = write_features(tmp_path / "empty", counts=(30, 20, 0, 10))
-    damaged = write_features(tmp_path / "damaged")
-    rows = np.load(damaged / "test" / "features.npy")
-    rows[3, 2] = np.inf
-    np.save(damaged / "test" / "features.npy", rows)
-    even = write_features(tmp_path / "even", counts=(30, 30, 30))
-    cases = [
-        (["crt", str(empty)], 1, "1 class(es)", "'class 2'"),
-        (["crt", str(damaged)], 1, "test rows of", "row 3"),
-        (["bias", str(even)], 2, "fewer than 20", "Raise --head.few"),
-        (["joint,fixed", str(made.stores[0]), "--head.neighbors", "6"], 2, "takes 6 base class", "Lower"),
-        (["crt,alpha-crt", str(made.stores[0]), "--alpha.neighbors", "6"], 2, "takes 6 base", "--alpha.neighbors"),
-        (["bias", str(made.stores[0]), "--head.feww", "3"], 2, "--head.few?", "no setting"),
-        (["ctr", str(made.stores[0])], 2, "Did you mean 'crt'", "choose from"),
-        (["crt", str(tmp_path / "none")], 1, "no feature store", "mntrain features"),
-        (["crt", str(even), "--name", "a b"], 2, "name is 'a b-crt'", "letters"),
-        (["crt", str(even), str(even)], 2, "give each of them another name", "even"),
-        (["crt", str(even), "--baseline", "joint", *QUICK], 2, "not among the methods crt", "--baseline"),
-    ]
-    for words, code, *parts in cases:
-        assert main(["head", *words, "--runs", str(tmp_path / "runs")]) == code
-        told = capsys.readouterr().err
-        for part in parts:
-            assert part in told
-    assert not (tmp_path / "runs").exists()
-
-
-def test_stores_of_other_classes_are_refused_before_anything_is_made(
-    tmp_path: Path, made: Made, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = write_features(tmp_path / "more", counts=(150, 120, 60, 40, 30, 12, 8, 5, 5))
-    assert main(["head", "ncm", str(made.stores[0]), str(more), "--runs", str(tmp_path / "runs")]) == 2
-    assert "has other classes than" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()

@@ -12,7 +12,7 @@ from mntrain.errors import ConfigError
 from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.groups import ClassGroups
-from mntrain.heads.methods.controls import bias, fixed
+from mntrain.heads.methods.controls import CONSTANTS, bias, fixed
 from mntrain.heads.methods.linear import joint
 from mntrain.heads.methods.logistic import logistic
 from mntrain.heads.methods.nearest import knn, ncm
@@ -102,6 +102,34 @@ def test_nearest_class_means_by_the_cosine_are_a_linear_layer(problem: HeadProbl
     assert losses[1] == min(losses)
 
 
+@pytest.mark.parametrize("power", [-105, -40, 40, 100])
+def test_nearest_class_means_do_not_depend_on_the_unit_of_features(problem: HeadProblem, power: int) -> None:
+    factor = np.float32(2.0**power)
+    splits = {
+        name: replace(problem.store.part(name), features=problem.store.part(name).features * factor)
+        for name in ("train", "validation", "test")
+    }
+    store = replace(problem.store, **splits)
+    changed = replace(problem, store=store, scale=FeatureScale.of(store.train.features))
+    first, second = ncm(problem).predictor, ncm(changed).predictor
+    expected = first.logits(problem.store.test.features)
+    np.testing.assert_allclose(second.logits(store.test.features), expected, atol=1e-3)
+
+
+def test_a_setting_is_tried_further_while_the_best_is_at_an_end(problem: HeadProblem, base: HeadResult) -> None:
+    """Biases of few that are 20 nats too low: the constant is found far beyond the 5 nats that are tried at first."""
+    assert base.linear is not None
+    low = base.linear.bias.copy()
+    low[5:] -= 20
+    result = bias(with_head(problem, replace(base, predictor=replace(base.linear, bias=low))))
+    sweep = result.sweeps[0]
+    assert sweep.chosen is not None
+    assert CONSTANTS.values[-1] < 15 < sweep.chosen < sweep.values[-1]
+    ranks = {value: problem.rank(sweep.predictor(value)) for value in sweep.values}
+    assert ranks[sweep.chosen] == max(ranks.values())
+    assert result.notes == ()
+
+
 def replace_scaled(result: HeadResult, factor: float):  # type: ignore[no-untyped-def]
     """The linear head with all logits multiplied."""
     head = result.linear
@@ -120,9 +148,9 @@ def test_weights_are_divided_by_a_power_of_their_norm_and_biases_dropped(
         head = tau_normalised(base.linear, base.scale, value)
         np.testing.assert_allclose(head.logits(problem.store.test.features), expected, atol=1e-4)
     result = tau(replace(problem, start=base))
-    ranks = {value: problem.rank(tau_normalised(base.linear, base.scale, value)) for value in TAUS}
-    assert result.chosen["tau"] == max(TAUS, key=ranks.__getitem__)
-    assert tuple(round(step / 10, 1) for step in range(21)) == TAUS
+    ranks = {value: problem.rank(tau_normalised(base.linear, base.scale, value)) for value in TAUS.values}
+    assert result.chosen["tau"] == max(TAUS.values, key=ranks.__getitem__)
+    assert tuple(round(step / 10, 1) for step in range(21)) == TAUS.values
 
 
 def test_a_class_of_weights_0_keeps_them(base: HeadResult) -> None:

@@ -138,6 +138,10 @@ def test_a_class_without_an_image_left_is_refused(layout: tuple[Path, Path]) -> 
         ({"train": ["a/1.png 0", "b/2.png -1"]}, "line 2"),
         ({"train": ["a/1.png 0", "a/1.png 1"]}, "'a/1.png' twice, in the classes 0 and 1"),
         ({"train": ["a/1.png 0", "b/2.png 1"], "test": ["b/2.png 4"]}, "does not have: 4"),
+        ({"train": ["a/1.png 0", "./a/../a/1.png 1"]}, r"line 2: './a/\.\./a/1.png' leads out of the folder"),
+        ({"train": ["a/1.png 0", "./a//1.png 1"]}, "'./a//1.png' twice, in the classes 0 and 1"),
+        ({"train": ["a/1.png 0", "../secret.png 1"]}, r"_train.txt', line 2: '../secret.png' leads out .* data\.path"),
+        ({"train": ["a/1.png 0"], "test": ["/etc/secret.png 0"]}, "_test.txt', line 1: '/etc/secret.png' leads out"),
         ({"train": [""]}, "holds no image"),
         ({"test": ["a/1.png 0"]}, "holds no list of training images"),
     ],
@@ -147,6 +151,15 @@ def test_wrong_lists_are_told(
 ) -> None:
     with pytest.raises(DataError, match=words):
         load(pictures(["a/1.png", "b/2.png"]), write_lists(tmp_path / "l", lines))
+
+
+def test_an_image_that_is_named_twice_in_its_class_counts_once_and_is_told(tmp_path: Path, pictures: Pictures) -> None:
+    images = pictures(["a/1.png", "a/2.png", "b/3.png"])
+    lines = ["a/1.png 0", "a/2.png 0", "./a/1.png 0", "b/3.png 1", "a/1.png 0"]
+    loaded = load(images, write_lists(tmp_path / "l", {"train": lines, "test": lines[:1]}))
+    assert np.bincount(loaded.splits["train"].labels).tolist() == [2, 1]
+    told = {entry.reason: entry.count for entry in loaded.account.ignored}
+    assert told["lines of a list that name an image again"] == 2
 
 
 def test_wrong_places_and_names_are_told(layout: tuple[Path, Path], tmp_path: Path) -> None:
