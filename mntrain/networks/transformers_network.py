@@ -22,6 +22,7 @@ from mntrain.networks.libraries import transformers_library
 from mntrain.networks.opened import InputRule, OpenedNetwork
 from mntrain.networks.options import NetworkOptions, Notify, Pooling
 from mntrain.networks.pooling import pool
+from mntrain.networks.processor_class import check_processor, find_processor, with_defaults
 from mntrain.networks.weights_digest import weights_digest
 from mntrain.regular_files import read_text
 
@@ -186,7 +187,11 @@ def _input_rule(library: Any, place: str, config: Any, here: Mapping[str, bool],
                 values = values.get("image_processor", values)
             except (OSError, ValueError, AttributeError) as error:
                 raise DataError(f"{file} cannot be read ({error}); copy it again.") from error
-            return read_processor(values, str(file))
+            processor = find_processor(library, values)
+            rule = read_processor(values if processor is None else with_defaults(values, processor), str(file))
+            if processor is not None:
+                check_processor(processor, rule, str(file))
+            return rule
     rule = default_rule(getattr(config, "vision_config", config))
     notify(
         f"{place} has no {_PROCESSORS[0]}: images of {rule.size} pixels, mean {list(rule.normalization.mean)} and "
