@@ -74,10 +74,10 @@ def test_a_change_of_pixels_that_is_not_known_is_refused() -> None:
         read_processor(SIZE | {"do_grayscale": True, "image_mean": MEAN, "image_std": STD}, "file")
     read_processor(SIZE | {"do_grayscale": False, "image_mean": MEAN, "image_std": STD}, "file")
     processor, rule = read({"image_processor_type": "MobileViTImageProcessor", "do_normalize": True} | EDGE)
-    with pytest.raises(DataError, match="MobileViT.* changes pixels in a way that is not known"):
+    with pytest.raises(DataError, match=r"MobileViT.* changes pixels in a way that is not known"):
         check_processor(processor, rule, "file")
 
 
 def test_settings_without_a_mean_and_a_processor_are_refused() -> None:
-    with pytest.raises(DataError, match="does not say how images become.*image_std"):
+    with pytest.raises(DataError, match=r"does not say how images become.*image_std"):
         read_processor(SIZE, "file")
