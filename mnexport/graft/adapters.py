@@ -1,6 +1,6 @@
 """Operators on both sides of a user's network: its type of pixels, and one vector of float32 for each image.
 
-Shapes: pixels [batch, …], raw features [batch, d], [batch, d, h, w] or [batch, T, d], features [batch, d].
+Shapes: pixels [batch, …], raw features [batch, d], [batch, d, h, w], [batch, h, w, d] or [batch, T, d], features [batch, d].
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from mnexport.errors import GraphError
 from mnexport.graph import BATCH
 from mntrain.networks.pixels import OFF_TIES
+from mntrain.networks.pooling import averaged_axes
 
 _OUT = "vectors"
 
@@ -47,14 +48,15 @@ def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
     graph.output[0].type.tensor_type.elem_type = element_type
 
 
-def vectors_of(features: npt.NDArray[Any], width: int, opset: int) -> ModelProto | None:
+def vectors_of(features: npt.NDArray[Any], width: int, size: tuple[int, int], opset: int) -> ModelProto | None:
     """Make the graph from raw features to one vector for each image; None where they are that.
 
-    A map of one place is flattened, places or tokens are averaged.
+    A map of one place is flattened, places or tokens are averaged, along the axes that training took.
 
     Args:
         features: raw, of any images.
         width: d.
+        size: height and width of the input of the network.
         opset: ONNX operator set.
 
     Raises:
@@ -66,9 +68,9 @@ def vectors_of(features: npt.NDArray[Any], width: int, opset: int) -> ModelProto
     if features.dtype != np.float32:
         nodes.append(helper.make_node("Cast", [name], ["floats"], "floats", to=TensorProto.FLOAT))
         name = "floats"
-    if features.shape[1:] == (width, 1, 1):
+    if features.shape[1:] in ((width, 1, 1), (1, 1, width)):
         nodes.append(helper.make_node("Flatten", [name], [_OUT], _OUT, axis=1))
-    elif (axes := _averaged(features.shape, width)) is not None:
+    elif (axes := _averaged(features.shape, size, width)) is not None:
         constants.append(numpy_helper.from_array(np.array(axes, np.int64), "axes"))
         nodes.append(helper.make_node("ReduceMean", [name, "axes"], [_OUT], _OUT, keepdims=0))
     elif features.shape[1:] == (width,):
@@ -86,8 +88,10 @@ def vectors_of(features: npt.NDArray[Any], width: int, opset: int) -> ModelProto
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def _averaged(shape: Sequence[int], width: int) -> tuple[int, ...] | None:
+def _averaged(shape: Sequence[int], size: tuple[int, int], width: int) -> tuple[int, ...] | None:
     """Axes of places or tokens; None for another shape."""
-    if len(shape) == 4 and shape[1] == width:
-        return (2, 3)
-    return (1,) if len(shape) == 3 and shape[2] == width else None
+    axes = averaged_axes(shape, size, width) if len(shape) in (3, 4) else None
+    if axes is None:
+        return None
+    (left,) = (length for axis, length in enumerate(shape) if axis and axis not in axes)
+    return axes if left == width else None

@@ -119,7 +119,7 @@ def _foreign_front(body: OnnxBody, rule: PixelRule, width: int, pixels: ModelPro
     trial = np.zeros((2, *input_shape(rule)), onnx.helper.tensor_dtype_to_np_dtype(element_type))
     (raw,) = ExposedModel(graph, [body.output], body.file).run({body.input: trial})
     _declare(graph, raw)
-    vectors = vectors_of(raw, width, opset)
+    vectors = vectors_of(raw, width, rule.resize or (rule.height, rule.width), opset)
     return FrontGraph(
         pixels=prefixed(pixels, PIXELS, keep_inputs=True),
         network=prefixed(graph, NETWORK),

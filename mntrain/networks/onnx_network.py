@@ -6,7 +6,9 @@ Shapes: B images, d features.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from mntrain.networks.libraries import onnx_library, runtime_library
 from mntrain.networks.onnx_cut import GraphValues, find_cut
 from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
 from mntrain.networks.opened import OpenedNetwork
-from mntrain.networks.options import NetworkOptions, Notify, Pooling
+from mntrain.networks.options import NetworkOptions, Notify
 from mntrain.networks.pixels import OFF_TIES
 from mntrain.networks.pooling import pool
 from mntrain.regular_files import regular
@@ -64,7 +66,8 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         notify(f"features are the tensor {output!r}, the input of the last linear layer")
     classifier = cut.classifier if cut is not None and cut.features == output else None
     sha256 = _digest(file, model)
-    run = _session(model, file, found, output, options.pooling)
+    width = None if cut is None else cut.classifier.features
+    run = _session(model, file, found, output, partial(pool, pooling=options.pooling, width=width))
     return OpenedNetwork(
         kind="onnx",
         name=str(file.resolve()),
@@ -90,7 +93,7 @@ def _last_tensors(graph: Any) -> str:
     return f"Its last tensors are {listing(names)}."
 
 
-def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Pooling) -> Any:
+def _session(model: Any, file: Path, found: OnnxInput, output: str, pooled: Callable[..., torch.Tensor]) -> Any:
     """Start ONNX Runtime on a copy of the graph that gives ``output``; returns input → features [B, d].
 
     It takes as many threads as PyTorch does (OMP_NUM_THREADS), and none of them waits by spinning.
@@ -121,8 +124,9 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Poo
                 f"{file} cannot compute {output!r} of images {list(inputs.shape)} ({reason}); check --layout and "
                 "--data.image_size."
             ) from error
-        pooled: NDArray[Any] = pool(torch.from_numpy(np.asarray(features, np.float32)), pooling).numpy()
-        return pooled
+        size = inputs.shape[2:] if found.layout == "NCHW" else inputs.shape[1:3]
+        vectors: NDArray[Any] = pooled(torch.from_numpy(np.asarray(features, np.float32)), size=size).numpy()
+        return vectors
 
     return run
 

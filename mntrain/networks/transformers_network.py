@@ -51,14 +51,22 @@ class TransformersFeatures(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Input of the network [B, 3, H', W'] → features [B, d], or what cannot be pooled."""
         answer = self.network(pixel_values=inputs)
+        size = (inputs.shape[2], inputs.shape[3])
         pooled: Tensor | None = getattr(answer, "logits", None)
         if pooled is None and self.pooling in ("auto", "pooled"):
             pooled = getattr(answer, "pooler_output", None)
         if pooled is not None:
-            return pool(pooled, "auto")
+            return pool(pooled, "auto", size=size)
         if self.pooling == "pooled":
             raise ConfigError("--pooling is pooled, but the network has no pooled output; choose cls or mean.")
-        return pool(answer.last_hidden_state, "cls" if self._takes_cls(answer) else self.pooling, self.patches)
+        pooling: Pooling = "cls" if self._takes_cls(answer) else self.pooling
+        return pool(answer.last_hidden_state, pooling, size=size, width=self._width(), patches=self.patches)
+
+    def _width(self) -> int | None:
+        """Number of channels of the last layer, where the configuration tells it."""
+        config: Any = self.network.config
+        width = getattr(config, "hidden_size", None) or (getattr(config, "hidden_sizes", None) or [None])[-1]
+        return width if isinstance(width, int) else None
 
     def _takes_cls(self, answer: Any) -> bool:
         return self.pooling == "auto" and answer.last_hidden_state.dim() == 3

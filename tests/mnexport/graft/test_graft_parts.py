@@ -158,6 +158,8 @@ def test_names_that_clash_are_kept_apart() -> None:
     ("raw", "wanted"),
     [
         (floats([[1, 2]]), None),
+        (floats([1, 2]).reshape(1, 1, 1, 2), [[1, 2]]),
+        (floats([[[[1, 2]], [[3, 6]]]]), [[2, 4]]),
         (floats([[1, 2]]).astype(np.float16), [[1, 2]]),
         (floats([1, 2]).reshape(1, 2, 1, 1), [[1, 2]]),
         (floats([[[1, 3]], [[2, 4]]]).transpose(1, 0, 2)[:, :, :, None], [[2, 3]]),
@@ -165,7 +167,7 @@ def test_names_that_clash_are_kept_apart() -> None:
     ],
 )
 def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: object) -> None:
-    model = vectors_of(raw, 2, 18)
+    model = vectors_of(raw, 2, (20, 10), 18)
     if wanted is None:
         assert model is None
         return
@@ -179,7 +181,7 @@ def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: 
 
 def test_features_of_another_width_are_told() -> None:
     with pytest.raises(GraphError, match=r"features of shape \[3\] for each image, and the head takes 2"):
-        vectors_of(np.zeros((1, 3), np.float32), 2, 18)
+        vectors_of(np.zeros((1, 3), np.float32), 2, (20, 10), 18)
 
 
 def test_pixels_take_the_type_of_the_network() -> None:
