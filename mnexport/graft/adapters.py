@@ -1,6 +1,7 @@
 """Operators on both sides of a user's network: its type of pixels, and one vector of float32 for each image.
 
-Shapes: pixels [batch, …], raw features [batch, d], [batch, d, h, w], [batch, h, w, d] or [batch, T, d], features [batch, d].
+Shapes: pixels [batch, …], raw features [batch, d], [batch, d, h, w], [batch, h, w, d] or [batch, T, d],
+features [batch, d].
 """
 
 from collections.abc import Sequence

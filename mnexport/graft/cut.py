@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from mnexport.errors import GraphError
 from mnexport.graft.opset import opset_of_model
+from mnexport.graft.prefixing import inner_graphs
 
 MOST_BYTES = 2**31 - 1
 """Largest message of protobuf, so the largest ONNX file with its weights inside."""
@@ -98,11 +99,9 @@ def _parse(file: Path, *, weights: bool) -> ModelProto:
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _tensors(inner)
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+        for inner in inner_graphs(node):
+            yield from _tensors(inner)
 
 
 def _external_bytes(tensor: TensorProto) -> int:
@@ -139,11 +138,10 @@ def _needed(graph: GraphProto, output: str, file: Path) -> list[NodeProto]:
 def names_used(node: NodeProto) -> Iterator[str]:
     """Names that a node takes, and graphs inside it take from outside."""
     yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            for child in inner.node:
-                yield from names_used(child)
-            yield from (item.name for item in inner.output)
+    for inner in inner_graphs(node):
+        for child in inner.node:
+            yield from names_used(child)
+        yield from (item.name for item in inner.output)
 
 
 def _check_input(file: Path, value: onnx.ValueInfoProto) -> None:

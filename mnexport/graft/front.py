@@ -17,8 +17,9 @@ from torch import nn
 from mnexport.forms.layers import static_layers
 from mnexport.graft.adapters import give_pixels_as, vectors_of
 from mnexport.graft.cut import cut_network, opset_of_file
-from mnexport.graft.joining import joined, prefixed
+from mnexport.graft.joining import joined
 from mnexport.graft.opset import grafted_opset, opset_of_model, with_opset
+from mnexport.graft.prefixing import prefixed
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BATCH, write_onnx
 from mnexport.scratch import scratch_folder

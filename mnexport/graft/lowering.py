@@ -17,9 +17,9 @@ from mnexport.errors import FormError, GraphError, ParityError
 from mnexport.forms.mixed_precision import LoweredBackbone
 from mnexport.graft.cut import names_used
 from mnexport.graft.front import NETWORK, FrontGraph, traced_network
-from mnexport.graft.joining import prefixed
 from mnexport.graft.network import GraftedNetwork
 from mnexport.graft.opset import with_opset
+from mnexport.graft.prefixing import prefixed
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BFLOAT16_OPSET
 from mnexport.runtime import convert_float_to_float16

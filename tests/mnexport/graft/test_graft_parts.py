@@ -13,8 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
 from mnexport.graft.cut import cut_network, names_used, opset_of_file
-from mnexport.graft.joining import joined, prefixed
+from mnexport.graft.joining import joined
 from mnexport.graft.opset import grafted_opset, with_opset
+from mnexport.graft.prefixing import prefixed
 
 NETWORK = """
 <ir_version: 8, opset_import: ["" : 13, "com.example" : 1]>
@@ -152,6 +153,42 @@ def test_names_that_clash_are_kept_apart() -> None:
     assert [item.name for item in whole.graph.output] == ["y"]
     assert len(whole.opset_import) == 1
     assert run(whole, floats([[1, 2]])).tolist() == [[15, 30]]
+
+
+INNER = """
+<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+network (float[N, 2] x) => (float[N, 2] y)
+<float two = {2}, float zero = {0}, int64 trips = {3}>
+{
+    most = ReduceMax<keepdims = 0>(x)
+    positive = Greater(most, zero)
+    f = If(positive)<
+        then_branch = then () => (float[N, 2] a) {
+            turns = Identity(two)
+            a = Loop(trips, "", x)<body = body (int64 i, bool go, float[N, 2] v) => (bool on, float[N, 2] w) {
+                on = Identity(go)
+                w = own.Relu(v, turns)
+            }>
+        },
+        else_branch = other () => (float[N, 2] b) { b = Mul(x, two) }
+    >
+    y = Relu(f)
+}
+<domain: "own", opset_import: ["" : 18]>
+Relu (a, b) => (c) { c = Mul(a, b) }
+"""
+
+
+def test_weights_and_functions_are_found_inside_branches_and_loops() -> None:
+    """A function may have the name of an operator; a weight may be taken two graphs further in."""
+    model = parser.parse_model(INNER)
+    onnx.checker.check_model(model)
+    values = floats([[1, 2], [-1, 3]])
+    assert run(model, values).tolist() == [[8, 16], [0, 24]]
+    renamed = prefixed(model, "network/")
+    onnx.checker.check_model(renamed)
+    for sign in (1, -1):
+        assert run(renamed, sign * values[:1]).tolist() == run(model, sign * values[:1]).tolist()
 
 
 @pytest.mark.parametrize(
