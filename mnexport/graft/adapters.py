@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mnexport.errors import GraphError
 from mnexport.graph import BATCH
@@ -22,7 +22,7 @@ _OUT = "vectors"
 def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
     """Convert the output of a graph of pixels to the type that a network takes; the graph is changed.
 
-    Whole numbers are rounded and limited to 0..255.
+    Whole numbers are rounded and limited to 0..255; values of 16 bits are rounded before they are converted.
 
     Args:
         pixels: stored pixels → input of the network, float32.
@@ -32,7 +32,7 @@ def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
         return
     graph = pixels.graph
     name, made = str(graph.output[0].name), "typed_input"
-    nodes = []
+    nodes: list[NodeProto] = []
     if element_type == TensorProto.UINT8:
         graph.initializer.extend(
             numpy_helper.from_array(np.array(value, np.float32), constant)
@@ -44,9 +44,35 @@ def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
             helper.make_node("Clip", ["rounded", "low", "high"], ["limited"], "limited"),
         ]
         name = "limited"
+    if element_type == TensorProto.FLOAT16:
+        added, constants = _rounded_to_float16(name)
+        graph.initializer.extend(constants)
+        nodes, name = [*nodes, *added], added[-1].output[0]
     graph.node.extend([*nodes, helper.make_node("Cast", [name], [made], made, to=element_type)])
     graph.output[0].name = made
     graph.output[0].type.tensor_type.elem_type = element_type
+
+
+def _rounded_to_float16(name: str) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Round float32 to values that float16 has, by arithmetic; returns nodes and constants.
+
+    ONNX Runtime computes most of float16 in float32 on CPUs, and drops the conversion to float16 and back between a
+    graph of float32 and its own. The first layer would get other values than in the network's own file.
+    """
+    constants = (("split", 2**13 + 1), ("least_normal", 2**-14), ("fixed_point", 0.75))
+    nodes = [
+        # Of the 24 bits of x, x·(2^13 + 1) − (x·(2^13 + 1) − x) keeps the first 11, as float16 has.
+        helper.make_node("Mul", [name, "split"], ["spread"], "spread"),
+        helper.make_node("Sub", ["spread", name], ["rest"], "rest"),
+        helper.make_node("Sub", ["spread", "rest"], ["first_bits"], "first_bits"),
+        # Below 2^-14 float16 has steps of 2^-24, as float32 has from 0.5 to 1.
+        helper.make_node("Add", [name, "fixed_point"], ["raised"], "raised"),
+        helper.make_node("Sub", ["raised", "fixed_point"], ["steps"], "steps"),
+        helper.make_node("Abs", [name], ["amount"], "amount"),
+        helper.make_node("Less", ["amount", "least_normal"], ["is_small"], "is_small"),
+        helper.make_node("Where", ["is_small", "steps", "first_bits"], ["halves"], "halves"),
+    ]
+    return nodes, [numpy_helper.from_array(np.array(value, np.float32), constant) for constant, value in constants]
 
 
 def vectors_of(features: npt.NDArray[Any], width: int, size: tuple[int, int], opset: int) -> ModelProto | None:

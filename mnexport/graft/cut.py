@@ -52,6 +52,7 @@ def cut_network(file: Path, output: str) -> ModelProto:
     _keep(graph.initializer, lambda item: item.name in used)
     _keep(graph.sparse_initializer, lambda item: item.values.name in used)
     _keep(graph.value_info, lambda item: item.name in made and item.name != output)
+    _forget_shapes(graph)
     _keep(graph.quantization_annotation, lambda item: item.tensor_name in made | used)
     del graph.node[:], graph.input[:], graph.output[:], model.metadata_props[:], model.training_info[:]
     graph.node.extend(nodes)
@@ -142,6 +143,18 @@ def names_used(node: NodeProto) -> Iterator[str]:
         for child in inner.node:
             yield from names_used(child)
         yield from (item.name for item in inner.output)
+
+
+def _forget_shapes(graph: GraphProto) -> None:
+    """Drop the shapes of tensors inside a graph; their types stay.
+
+    They are inferred from the input, while those of a file whose batch was freed are still of the old batch.
+    """
+    for item in graph.value_info:
+        item.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for inner in inner_graphs(node):
+            _forget_shapes(inner)
 
 
 def _check_input(file: Path, value: onnx.ValueInfoProto) -> None:

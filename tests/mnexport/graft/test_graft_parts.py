@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+from onnx.tools.update_model_dims import update_inputs_outputs_dims
 
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
@@ -49,6 +50,18 @@ def test_what_the_features_do_not_need_is_left_behind(tmp_path: Path) -> None:
     assert [node.op_type for node in model.graph.node] == ["Mul", "Relu"]
     assert [item.name for item in model.graph.initializer] == ["w"]
     assert [item.name for item in model.graph.input] == ["x"], "weights that are listed as inputs are none"
+
+
+def test_a_batch_that_was_freed_is_free_inside(tmp_path: Path) -> None:
+    """The usual tool changes inputs and outputs alone, and leaves the shapes between them."""
+    model = parser.parse_model(NETWORK.replace("float[N, 3]", "float[1, 3]").replace("com.example.Mystery", "Neg"))
+    model = onnx.shape_inference.infer_shapes(model)
+    assert model.graph.value_info
+    free = update_inputs_outputs_dims(model, {"x": ["N", 3], "w": [3]}, {name: ["N", 3] for name in ("y", "other")})
+    onnx.save(free, tmp_path / "n.onnx")
+    found = onnx.shape_inference.infer_shapes(cut_network(tmp_path / "n.onnx", "features"), strict_mode=True)
+    shapes = {item.name: [dim.dim_param for dim in item.type.tensor_type.shape.dim] for item in found.graph.value_info}
+    assert shapes["scaled"] == ["N", ""]
 
 
 def test_weights_beside_the_file_come_with_it(tmp_path: Path) -> None:
@@ -219,6 +232,22 @@ def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: 
 def test_features_of_another_width_are_told() -> None:
     with pytest.raises(GraphError, match=r"features of shape \[3\] for each image, and the head takes 2"):
         vectors_of(np.zeros((1, 3), np.float32), 2, (20, 10), 18)
+
+
+def test_pixels_of_16_bits_are_rounded_before_they_are_converted() -> None:
+    """Without that, ONNX Runtime drops the conversion between parts in float32, and features have other bits."""
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N] x) => (float[N] y) { y = Identity(x) }'
+    pixels = parser.parse_model(text)
+    give_pixels_as(pixels, TensorProto.FLOAT16)
+    (typed,) = pixels.graph.output
+    rounded = next(node.input[0] for node in pixels.graph.node if node.output[0] == typed.name)
+    typed.name, typed.type.tensor_type.elem_type = rounded, TensorProto.FLOAT
+    del pixels.graph.node[-1]
+    random = np.random.default_rng(0)
+    values = floats(np.concatenate([random.normal(size=5000), random.normal(size=5000) * 2.0**-15, [0, 1, 60000]]))
+    found = run(pixels, values)
+    np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(found, values.astype(np.float16).astype(np.float32))
 
 
 def test_pixels_take_the_type_of_the_network() -> None:
