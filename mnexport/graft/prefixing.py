@@ -53,7 +53,8 @@ def _names(graph: GraphProto) -> Iterator[str]:
         yield from node.output
         for inner in inner_graphs(node):
             yield from _names(inner)
-    yield from (item.name for item in (*graph.input, *graph.initializer))
+    yield from (item.name for item in graph.input)
+    yield from (item.name for item in graph.initializer)
     for item in graph.sparse_initializer:
         yield from (item.values.name, item.indices.name)
 
@@ -61,9 +62,9 @@ def _names(graph: GraphProto) -> Iterator[str]:
 def _prefix_functions(model: ModelProto, prefix: str) -> None:
     """Rename the functions of a model, and the nodes that call them."""
     functions = {(item.domain, item.name) for item in model.functions}
-    for part in (model.graph, *model.functions):
-        for node in _nodes(part.node):
-            if (node.domain, node.op_type) in functions:
-                node.op_type = prefix + node.op_type
+    parts = [model.graph.node, *(item.node for item in model.functions)]
+    for node in (node for part in parts for node in _nodes(part)):
+        if (node.domain, node.op_type) in functions:
+            node.op_type = prefix + node.op_type
     for item in model.functions:
         item.name = prefix + item.name

@@ -29,7 +29,7 @@ from mntrain.heads.classifier import LinearClassifier
 from mntrain.networks.options import NetworkOptions
 from mntrain.networks.record import NetworkRecord
 
-_PREFIX = "arrays:"
+PREFIX = "arrays:"
 _ALLOWED = frozenset(
     {
         "validation_fraction",
@@ -75,7 +75,7 @@ class ArrayOptions:
     @property
     def place(self) -> Path:
         """File or folder of the arrays."""
-        return Path(self.network.source.removeprefix(_PREFIX)).expanduser()
+        return Path(self.network.source.removeprefix(PREFIX)).expanduser()
 
     def refuse_views(self, crops: int, augmentation: Mapping[str, Any]) -> None:
         """Refuse several views.
