@@ -21,7 +21,7 @@ from mntrain.errors import ConfigError, DataError
 from mntrain.networks.frozen_network import OnnxBody
 from mntrain.networks.hub import nearest_sibling
 from mntrain.networks.libraries import onnx_library, runtime_library
-from mntrain.networks.onnx_cut import GraphValues, find_cut
+from mntrain.networks.onnx_cut import GraphValues, OnnxCut, find_cuts
 from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
 from mntrain.networks.opened import OpenedNetwork
 from mntrain.networks.options import NetworkOptions, Notify
@@ -51,22 +51,24 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         model = onnx.load(str(regular(file)), load_external_data=False)
     except Exception as error:
         raise DataError(f"{file} is no ONNX file that can be read ({type(error).__name__}: {error}).") from error
+    if not model.graph.node:
+        raise DataError(f"{file} holds no operators, so it is empty or no ONNX file; export or copy it again.")
     graph, where = model.graph, str(file)
     found = find_input(graph, where, options.layout)
     values = GraphValues(graph, file.parent)
-    cut = find_cut(values, [output.name for output in graph.output])
-    if options.output is None and cut is None:
+    cuts = find_cuts(values, [output.name for output in graph.output])
+    if options.output is None and not cuts:
         raise ConfigError(
             f"{where} does not end in a linear layer (Gemm, or MatMul and Add) that gives an output; name the tensor "
             f"of the features with --output. {_last_tensors(graph)}"
         )
-    output = options.output or (cut.features if cut else "")
+    output = options.output or cuts[0].features
     _check_output(graph, values, output, where)
     if options.output is None:
-        notify(f"features are the tensor {output!r}, the input of the last linear layer")
-    classifier = cut.classifier if cut is not None and cut.features == output else None
+        notify(_taken(cuts))
+    classifier = next((cut.classifier for cut in cuts if cut.features == output), None)
     sha256 = _digest(file, model)
-    width = None if cut is None else cut.classifier.features
+    width = cuts[0].classifier.features if cuts else None
     run = _session(model, file, found, output, partial(pool, pooling=options.pooling, width=width))
     return OpenedNetwork(
         kind="onnx",
@@ -78,6 +80,20 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         settings={"input": found.name, "pooling": options.pooling},
         classifier=classifier,
     )
+
+
+def _taken(cuts: list[OnnxCut]) -> str:
+    """Say which tensor the features are, and which others could be."""
+    first = cuts[0]
+    told = f"features are the tensor {first.features!r}, the input of the last linear layer"
+    if len(cuts) == 1:
+        return told
+    told += f" of the output {first.answer!r}"
+    others = [f"--output {cut.features} for {cut.answer!r}" for cut in cuts if cut.features != first.features]
+    if others:
+        told += f"; other outputs have one, too: choose {' or '.join(others)}"
+    shared = [repr(cut.answer) for cut in cuts[1:] if cut.features == first.features]
+    return f"{told}; the layers of {', '.join(shared)} on the same tensor are left out" if shared else told
 
 
 def _check_output(graph: Any, values: GraphValues, output: str, where: str) -> None:
@@ -105,7 +121,7 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooled: Call
         copy.graph.output.append(onnx.ValueInfoProto(name=output))
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent.resolve()))
     try:
