@@ -81,6 +81,20 @@ def check_pair(where: str, shape: tuple[int, ...], labels: NDArray[Any], words: 
         )
 
 
+def as_text(value: object, where: str) -> str:
+    """Read a name, which numpy may hold as bytes.
+
+    Raises:
+        DataError: the bytes are no UTF-8.
+    """
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} holds the name {value!r}, which is no UTF-8; write names as text.") from error
+
+
 def rows_of_a_block(width: int, itemsize: int) -> int:
     """Rows that are read at a time."""
     return max(1, BLOCK_BYTES // max(1, width * itemsize))

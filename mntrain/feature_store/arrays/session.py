@@ -103,6 +103,7 @@ def write_arrays(options: ArrayOptions) -> FeaturesReport:
     arrays = open_arrays(place, options.data)
     width = _width(arrays)
     config = DataConfig(source="table", path=str(place), target="class", **options.data)
+    _check_weight(arrays, width)
     splits = split_arrays(arrays, config)
     classifier = _classifier(arrays, width, len(splits.label_names))
     try:
@@ -190,6 +191,18 @@ def _width(arrays: ArraySet) -> int:
                 "columns of all splits in the same order."
             )
     return first.width
+
+
+def _check_weight(arrays: ArraySet, width: int) -> None:
+    """Refuse weights that do not take the features, before their rows count as classes."""
+    if arrays.weight is None or (arrays.weight.ndim == 2 and arrays.weight.shape[1] == width):
+        return
+    turned = arrays.weight.ndim == 2 and len(arrays.weight) == width
+    remedy = "these are transposed, so give weight.T" if turned else "give those of the layer on these features"
+    raise DataError(
+        f"The classifier has weights of shape {list(arrays.weight.shape)}, but there are {width} features, and weights "
+        f"must be [classes, {width}]; {remedy}."
+    )
 
 
 def _classifier(arrays: ArraySet, width: int, classes: int) -> LinearClassifier | None:
