@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from mnexport.errors import GraphError
 from mnexport.graft.opset import opset_of_model
-from mnexport.graft.prefixing import inner_graphs
+from mntrain.networks.onnx_part import inner_graphs, names_used, needed_inputs, needed_nodes
 
 MOST_BYTES = 2**31 - 1
 """Largest message of protobuf, so the largest ONNX file with its weights inside."""
@@ -38,9 +38,8 @@ def cut_network(file: Path, output: str) -> ModelProto:
     model = _load(file)
     graph = model.graph
     nodes = _needed(graph, output, file)
-    constants = {item.name for item in graph.initializer} | {item.values.name for item in graph.sparse_initializer}
     used = {name for node in nodes for name in names_used(node)}
-    inputs = [item for item in graph.input if item.name in used and item.name not in constants]
+    inputs = needed_inputs(graph, nodes)
     if len(inputs) != 1:
         names = ", ".join(item.name for item in inputs) or "none"
         raise GraphError(
@@ -123,26 +122,11 @@ def _needed(graph: GraphProto, output: str, file: Path) -> list[NodeProto]:
     Raises:
         GraphError: no node computes it.
     """
-    producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    producers = [name for node in graph.node for name in node.output if name]
     if output not in producers:
         near = difflib.get_close_matches(output, producers, n=1) or [item.name for item in graph.output]
         raise GraphError(f"{file} computes no tensor {output!r}; the nearest name is {near[0]!r}.")
-    kept, open_ends = set(), [output]
-    while open_ends:
-        index = producers.get(open_ends.pop())
-        if index is not None and index not in kept:
-            kept.add(index)
-            open_ends += names_used(graph.node[index])
-    return [graph.node[index] for index in sorted(kept)]
-
-
-def names_used(node: NodeProto) -> Iterator[str]:
-    """Names that a node takes, and graphs inside it take from outside."""
-    yield from (name for name in node.input if name)
-    for inner in inner_graphs(node):
-        for child in inner.node:
-            yield from names_used(child)
-        yield from (item.name for item in inner.output)
+    return needed_nodes(graph, output)
 
 
 def _forget_shapes(graph: GraphProto) -> None:

@@ -21,6 +21,7 @@ from mnexport.graft.network import GraftedNetwork
 from mnexport.graft.sessions import ExposedModel
 from mnexport.progress import OnProgress
 from mntrain.networks.frozen_network import OnnxBody
+from mntrain.networks.onnx_part import leave_other_inputs
 
 _MOST_IMAGES = 32
 _SMALL_BATCH_IMAGES = 4
@@ -72,7 +73,9 @@ def check_features(
     images = graft.samples.images[:_MOST_IMAGES]
     batches = tuple(sorted({1, 2, min(large_batch, len(images))}))
     names = [graft.front.network_input, graft.front.network_output]
-    own = ExposedModel(onnx.load(str(body.file)), [body.output], body.file)
+    alone_model = onnx.load(str(body.file))
+    leave_other_inputs(alone_model.graph, body.output)
+    own = ExposedModel(alone_model, [body.output], body.file)
     digest = hashlib.sha256()
     for file in files:
         grafted = ExposedModel(onnx.load(str(file)), names, file)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from onnx import GraphProto, ModelProto, NodeProto, compose
 
+from mntrain.networks.onnx_part import inner_graphs
+
 
 def prefixed(model: ModelProto, prefix: str, *, keep_inputs: bool = False, keep_outputs: bool = False) -> ModelProto:
     """Put a prefix before every name of a graph; a copy.
@@ -29,14 +31,6 @@ def prefixed(model: ModelProto, prefix: str, *, keep_inputs: bool = False, keep_
     )
     _prefix_functions(copy, prefix)
     return copy
-
-
-def inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Graphs inside a node, such as the branches of If."""
-    for attribute in node.attribute:
-        yield from attribute.graphs
-        if attribute.HasField("g"):
-            yield attribute.g
 
 
 def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

@@ -23,6 +23,7 @@ from mntrain.networks.hub import nearest_sibling
 from mntrain.networks.libraries import onnx_library, runtime_library
 from mntrain.networks.onnx_cut import GraphValues, OnnxCut, find_cuts
 from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
+from mntrain.networks.onnx_part import leave_other_inputs, needed_inputs, needed_nodes
 from mntrain.networks.opened import OpenedNetwork
 from mntrain.networks.options import NetworkOptions, Notify
 from mntrain.networks.pixels import OFF_TIES
@@ -54,7 +55,6 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
     if not model.graph.node:
         raise DataError(f"{file} holds no operators, so it is empty or no ONNX file; export or copy it again.")
     graph, where = model.graph, str(file)
-    found = find_input(graph, where, options.layout)
     values = GraphValues(graph, file.parent)
     cuts = find_cuts(values, [output.name for output in graph.output])
     if options.output is None and not cuts:
@@ -64,6 +64,7 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         )
     output = options.output or cuts[0].features
     _check_output(graph, values, output, where)
+    found = find_input(needed_inputs(graph, needed_nodes(graph, output)), where, options.layout)
     if options.output is None:
         notify(_taken(cuts))
     classifier = next((cut.classifier for cut in cuts if cut.features == output), None)
@@ -117,6 +118,7 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooled: Call
     onnx, runtime = onnx_library(), runtime_library()
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    leave_other_inputs(copy.graph, output)
     if output not in {value.name for value in copy.graph.output}:
         copy.graph.output.append(onnx.ValueInfoProto(name=output))
     options = runtime.SessionOptions()

@@ -13,10 +13,11 @@ from onnx.tools.update_model_dims import update_inputs_outputs_dims
 
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
-from mnexport.graft.cut import cut_network, names_used, opset_of_file
+from mnexport.graft.cut import cut_network, opset_of_file
 from mnexport.graft.joining import joined
 from mnexport.graft.opset import grafted_opset, with_opset
 from mnexport.graft.prefixing import prefixed
+from mntrain.networks.onnx_part import names_used
 
 NETWORK = """
 <ir_version: 8, opset_import: ["" : 13, "com.example" : 1]>

@@ -72,6 +72,17 @@ def test_several_layers_on_one_tensor_are_told(tmp_path: Path, capsys: pytest.Ca
     assert "of the output 'y'; the layers of 'z' on the same tensor are left out" in capsys.readouterr().err
 
 
+def test_an_input_that_the_features_do_not_need_is_left_out(tmp_path: Path, images: NDArray[np.uint8]) -> None:
+    file = write(tmp_path, "y = Gemm(pooled, w) z = Mul(y, heat)")
+    model = onnx.load(file)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("heat", onnx.TensorProto.FLOAT, [1]))
+    onnx.save(model, file)
+    network = open_network(str(file))
+    np.testing.assert_allclose(network.embed(images), images.mean((2, 3)) / 255, atol=1e-6)
+    with pytest.raises(DataError, match=r"from 2 inputs \('image', 'heat'\)"):
+        open_network(NetworkOptions(source=str(file), output="z"))
+
+
 def test_an_empty_file_is_told_as_that(tmp_path: Path) -> None:
     (tmp_path / "n.onnx").touch()
     with pytest.raises(DataError, match="holds no operators, so it is empty"):
