@@ -1,4 +1,4 @@
-"""Cut, operator sets, adapters and joining of small graphs written out."""
+"""Cut, operator sets and adapters of small graphs written out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from onnx.tools.update_model_dims import update_inputs_outputs_dims
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
 from mnexport.graft.cut import cut_network, opset_of_file
-from mnexport.graft.joining import joined
 from mnexport.graft.opset import grafted_opset, with_opset
-from mnexport.graft.prefixing import prefixed
 from mntrain.networks.onnx_part import names_used
 
 NETWORK = """
@@ -156,53 +154,6 @@ def test_an_operator_without_counterpart_is_told() -> None:
     """)
     with pytest.raises(GraphError, match="of ONNX operator set 8 and cannot be brought to 20"):
         with_opset(model, 20)
-
-
-def test_names_that_clash_are_kept_apart() -> None:
-    start = '<ir_version: 8, opset_import: ["" : 18]>'
-    text = f"{start} g (float[N, 2] x) => (float[N, 2] y) <float c = {{3}}> {{ y = Mul(x, c) }}"
-    first, second = parser.parse_model(text), parser.parse_model(text.replace("{3}", "{5}"))
-    whole = joined(prefixed(first, "a/", keep_inputs=True), prefixed(second, "b/", keep_outputs=True))
-    assert [item.name for item in whole.graph.input] == ["x"]
-    assert [item.name for item in whole.graph.output] == ["y"]
-    assert len(whole.opset_import) == 1
-    assert run(whole, floats([[1, 2]])).tolist() == [[15, 30]]
-
-
-INNER = """
-<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
-network (float[N, 2] x) => (float[N, 2] y)
-<float two = {2}, float zero = {0}, int64 trips = {3}>
-{
-    most = ReduceMax<keepdims = 0>(x)
-    positive = Greater(most, zero)
-    f = If(positive)<
-        then_branch = then () => (float[N, 2] a) {
-            turns = Identity(two)
-            a = Loop(trips, "", x)<body = body (int64 i, bool go, float[N, 2] v) => (bool on, float[N, 2] w) {
-                on = Identity(go)
-                w = own.Relu(v, turns)
-            }>
-        },
-        else_branch = other () => (float[N, 2] b) { b = Mul(x, two) }
-    >
-    y = Relu(f)
-}
-<domain: "own", opset_import: ["" : 18]>
-Relu (a, b) => (c) { c = Mul(a, b) }
-"""
-
-
-def test_weights_and_functions_are_found_inside_branches_and_loops() -> None:
-    """A function may have the name of an operator; a weight may be taken two graphs further in."""
-    model = parser.parse_model(INNER)
-    onnx.checker.check_model(model)
-    values = floats([[1, 2], [-1, 3]])
-    assert run(model, values).tolist() == [[8, 16], [0, 24]]
-    renamed = prefixed(model, "network/")
-    onnx.checker.check_model(renamed)
-    for sign in (1, -1):
-        assert run(renamed, sign * values[:1]).tolist() == run(model, sign * values[:1]).tolist()
 
 
 @pytest.mark.parametrize(
