@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from mnexport.errors import GraphError
 from mnexport.graft.opset import opset_of_model
+from mntrain.networks.onnx_part import inner_graphs, names_used, needed_inputs, needed_nodes
 
 MOST_BYTES = 2**31 - 1
 """Largest message of protobuf, so the largest ONNX file with its weights inside."""
@@ -37,9 +38,8 @@ def cut_network(file: Path, output: str) -> ModelProto:
     model = _load(file)
     graph = model.graph
     nodes = _needed(graph, output, file)
-    constants = {item.name for item in graph.initializer} | {item.values.name for item in graph.sparse_initializer}
     used = {name for node in nodes for name in names_used(node)}
-    inputs = [item for item in graph.input if item.name in used and item.name not in constants]
+    inputs = needed_inputs(graph, nodes)
     if len(inputs) != 1:
         names = ", ".join(item.name for item in inputs) or "none"
         raise GraphError(
@@ -51,6 +51,7 @@ def cut_network(file: Path, output: str) -> ModelProto:
     _keep(graph.initializer, lambda item: item.name in used)
     _keep(graph.sparse_initializer, lambda item: item.values.name in used)
     _keep(graph.value_info, lambda item: item.name in made and item.name != output)
+    _forget_shapes(graph)
     _keep(graph.quantization_annotation, lambda item: item.tensor_name in made | used)
     del graph.node[:], graph.input[:], graph.output[:], model.metadata_props[:], model.training_info[:]
     graph.node.extend(nodes)
@@ -98,11 +99,9 @@ def _parse(file: Path, *, weights: bool) -> ModelProto:
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _tensors(inner)
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+        for inner in inner_graphs(node):
+            yield from _tensors(inner)
 
 
 def _external_bytes(tensor: TensorProto) -> int:
@@ -123,27 +122,23 @@ def _needed(graph: GraphProto, output: str, file: Path) -> list[NodeProto]:
     Raises:
         GraphError: no node computes it.
     """
-    producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    producers = [name for node in graph.node for name in node.output if name]
     if output not in producers:
         near = difflib.get_close_matches(output, producers, n=1) or [item.name for item in graph.output]
         raise GraphError(f"{file} computes no tensor {output!r}; the nearest name is {near[0]!r}.")
-    kept, open_ends = set(), [output]
-    while open_ends:
-        index = producers.get(open_ends.pop())
-        if index is not None and index not in kept:
-            kept.add(index)
-            open_ends += names_used(graph.node[index])
-    return [graph.node[index] for index in sorted(kept)]
+    return needed_nodes(graph, output)
 
 
-def names_used(node: NodeProto) -> Iterator[str]:
-    """Names that a node takes, and graphs inside it take from outside."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            for child in inner.node:
-                yield from names_used(child)
-            yield from (item.name for item in inner.output)
+def _forget_shapes(graph: GraphProto) -> None:
+    """Drop the shapes of tensors inside a graph; their types stay.
+
+    They are inferred from the input, while those of a file whose batch was freed are still of the old batch.
+    """
+    for item in graph.value_info:
+        item.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for inner in inner_graphs(node):
+            _forget_shapes(inner)
 
 
 def _check_input(file: Path, value: onnx.ValueInfoProto) -> None:

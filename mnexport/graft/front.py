@@ -17,8 +17,9 @@ from torch import nn
 from mnexport.forms.layers import static_layers
 from mnexport.graft.adapters import give_pixels_as, vectors_of
 from mnexport.graft.cut import cut_network, opset_of_file
-from mnexport.graft.joining import joined, prefixed
+from mnexport.graft.joining import joined
 from mnexport.graft.opset import grafted_opset, opset_of_model, with_opset
+from mnexport.graft.prefixing import prefixed
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BATCH, write_onnx
 from mnexport.scratch import scratch_folder
@@ -119,7 +120,7 @@ def _foreign_front(body: OnnxBody, rule: PixelRule, width: int, pixels: ModelPro
     trial = np.zeros((2, *input_shape(rule)), onnx.helper.tensor_dtype_to_np_dtype(element_type))
     (raw,) = ExposedModel(graph, [body.output], body.file).run({body.input: trial})
     _declare(graph, raw)
-    vectors = vectors_of(raw, width, opset)
+    vectors = vectors_of(raw, width, rule.resize or (rule.height, rule.width), opset)
     return FrontGraph(
         pixels=prefixed(pixels, PIXELS, keep_inputs=True),
         network=prefixed(graph, NETWORK),

@@ -1,4 +1,4 @@
-"""Joining of ONNX graphs end to end; names of each get a prefix of their own, so that none clash."""
+"""Joining of ONNX graphs end to end; names of each have a prefix of their own, so that none clash."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,21 +8,6 @@ from onnx import ModelProto, compose
 
 from mnexport.errors import GraphError
 from mnexport.graph import GraphReport, check_graph, describe
-
-
-def prefixed(model: ModelProto, prefix: str, *, keep_inputs: bool = False, keep_outputs: bool = False) -> ModelProto:
-    """Put a prefix before every name of a graph; a copy.
-
-    Args:
-        model: a whole model.
-        prefix: such as ``network/``.
-        keep_inputs: inputs keep their names.
-        keep_outputs: outputs keep their names.
-    """
-    renamed: ModelProto = compose.add_prefix(
-        model, prefix, rename_inputs=not keep_inputs, rename_outputs=not keep_outputs
-    )
-    return renamed
 
 
 def joined(first: ModelProto, second: ModelProto) -> ModelProto:

@@ -15,15 +15,15 @@ from onnx import ModelProto, TensorProto
 
 from mnexport.errors import FormError, GraphError, ParityError
 from mnexport.forms.mixed_precision import LoweredBackbone
-from mnexport.graft.cut import names_used
 from mnexport.graft.front import NETWORK, FrontGraph, traced_network
-from mnexport.graft.joining import prefixed
 from mnexport.graft.network import GraftedNetwork
 from mnexport.graft.opset import with_opset
+from mnexport.graft.prefixing import prefixed
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BFLOAT16_OPSET
 from mnexport.precision.blank_images import with_blank_images
 from mnexport.runtime import convert_float_to_float16
+from mntrain.networks.onnx_part import names_used
 
 SixteenBits = Literal["float16", "bfloat16"]
 _TORCH_TYPES: dict[SixteenBits, torch.dtype] = {"float16": torch.float16, "bfloat16": torch.bfloat16}

@@ -16,7 +16,8 @@ from torch import nn
 
 from mnexport.forms.similarity_report import SimilarityReport, similarity_report
 from mnexport.graft.front import FrontGraph, front_graph, input_shape
-from mnexport.graft.joining import joined, prefixed, save_joined
+from mnexport.graft.joining import joined, save_joined
+from mnexport.graft.prefixing import prefixed
 from mnexport.graph import GraphReport, write_onnx
 from mnexport.scratch import scratch_folder
 from mnexport.signature import ROW, ExportSignature, ExportTensor

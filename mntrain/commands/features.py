@@ -75,8 +75,8 @@ class FeaturesCommand:
 
 def run(command: FeaturesCommand) -> int:
     """Write the store, and say what is in it; returns the exit code."""
-    from mntrain.feature_store.arrays.session import ArrayOptions, write_arrays
-    from mntrain.feature_store.session import FeatureOptions, write_features
+    from mntrain.feature_store.features_of import write_any_features
+    from mntrain.feature_store.session import FeatureOptions
     from mntrain.feature_store.words import split_sections
     from mntrain.fields.parsing import parse_section
     from mntrain.networks.options import NetworkOptions
@@ -93,26 +93,19 @@ def run(command: FeaturesCommand) -> int:
         channel_order=command.channel_order,
         pooling=command.pooling,
     )
-    data = parse_section("data", of_data)
-    augmentation = parse_section("augmentation", of_augmentation)
-    if command.source.startswith("arrays:"):
-        options = ArrayOptions(network=network, store=command.store, data=data, overwrite=command.overwrite)
-        options.refuse_views(command.crops, augmentation)
-        report = write_arrays(options)
-    else:
-        report = write_features(
-            FeatureOptions(
-                network=network,
-                store=command.store,
-                data=data,
-                augmentation=augmentation,
-                batch=command.batch,
-                crops=command.crops,
-                seed=command.seed,
-                overwrite=command.overwrite,
-                quiet=command.json,
-            )
+    report = write_any_features(
+        FeatureOptions(
+            network=network,
+            store=command.store,
+            data=parse_section("data", of_data),
+            augmentation=parse_section("augmentation", of_augmentation),
+            batch=command.batch,
+            crops=command.crops,
+            seed=command.seed,
+            overwrite=command.overwrite,
+            quiet=command.json,
         )
+    )
     if command.json:
         print(json.dumps(report.to_json(), allow_nan=False))
         return 0

@@ -11,12 +11,20 @@ from mntrain.data.examples import IndexArray
 from mntrain.errors import DataError
 
 _SHOWN = 8
+_ENDS = 4
 
 
 def listing(values: Sequence[object]) -> str:
     """Write the first few of ``values`` for a message, and the number of those left out."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])
     return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
+
+
+def ends(names: Sequence[str]) -> str:
+    """List the first and the last names for a message, and the number of all."""
+    if len(names) <= 2 * _ENDS:
+        return ", ".join(names)
+    return f"{', '.join(names[:_ENDS])} … {', '.join(names[-_ENDS:])} ({len(names)} in all)"
 
 
 def class_name(text: str) -> str:

@@ -52,7 +52,7 @@ class ViewPlan:
         if self.crops > 1 and self.augmentation == AugmentationConfig():
             raise ConfigError(
                 f"--crops is {self.crops}, but no augmentation is set, so all views would be equal; set for instance "
-                "--augmentation.flip true --augmentation.crop_padding 4."
+                "--augmentation.flip true --augmentation.crop_padding 4, in Python augmentation={'flip': True}."
             )
 
     def views(self, split: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mntrain.data.labels import ends
 from mntrain.data.split_record import SPLITS
 from mntrain.feature_store.store import FeatureStore
 
@@ -47,12 +48,22 @@ class FeaturesReport:
             "classes": list(store.label_names),
             "counts": {name: len(store.part(name)) for name in SPLITS},
             "crops": store.crops,
+            "columns": list(store.data.get("columns", [])),
+            "left_out": dict(store.data.get("left_out", {})),
             "classifier": store.classifier is not None,
             "sha256": store.sha256,
             "computed": self.computed or 0,
             "seconds": self.seconds,
             "images_per_second": self.rate,
         }
+
+    def _columns(self) -> list[str]:
+        """Write which columns of a table became features, and which did not: an index there would tell the class."""
+        taken, left_out = self.store.data.get("columns", []), self.store.data.get("left_out", {})
+        if not taken:
+            return []
+        reasons = "".join(f"; without {name} ({reason})" for name, reason in left_out.items())
+        return [f"columns: {ends(taken)}{reasons}"]
 
     def lines(self) -> list[str]:
         """Write the summary, a line for each fact."""
@@ -65,6 +76,7 @@ class FeaturesReport:
             done = f"computed {self.computed:,} rows in {self.seconds:.1f} s{rate}"
         return [
             f"{store.path}: {done}",
+            *self._columns(),
             f"features: {store.features} of {store.network.kind} {store.network.name} ({store.network.sha256[:12]}…)",
             f"rows: {counts}{crops}; {store.classes} classes",
             f"classifier: {self.classifier}",

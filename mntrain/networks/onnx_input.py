@@ -5,6 +5,7 @@ Shapes: B images, C channels, H' height, W' width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +49,11 @@ class OnnxInput:
         return None if height is None or width is None else (height, width)
 
 
-def find_input(graph: Any, where: str, layout: Layout | None) -> OnnxInput:
+def find_input(inputs: Sequence[Any], where: str, layout: Layout | None) -> OnnxInput:
     """Find the input of images.
 
     Args:
-        graph: of the ONNX file.
+        inputs: of the ONNX file, those that the features need.
         where: the file, for messages.
         layout: as the user says; None reads it from the shape.
 
@@ -60,13 +61,11 @@ def find_input(graph: Any, where: str, layout: Layout | None) -> OnnxInput:
         DataError: several inputs, one that is no image, or a fixed batch.
         ConfigError: the shape does not tell the layout, or contradicts it.
     """
-    constants = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
     if len(inputs) != 1:
         names = ", ".join(repr(value.name) for value in inputs) or "none"
         raise DataError(
-            f"{where} has {len(inputs)} inputs ({names}); features are computed from images alone. Export the part of "
-            "the network that takes one tensor of images."
+            f"{where} computes the features from {len(inputs)} inputs ({names}); it must be from images alone. Export "
+            "the part of the network that takes one tensor of images."
         )
     described = inputs[0].type.tensor_type
     dims = tuple(dim.dim_value or None for dim in described.shape.dim)

@@ -6,7 +6,9 @@ Shapes: B images, d features.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,11 @@ from mntrain.errors import ConfigError, DataError
 from mntrain.networks.frozen_network import OnnxBody
 from mntrain.networks.hub import nearest_sibling
 from mntrain.networks.libraries import onnx_library, runtime_library
-from mntrain.networks.onnx_cut import GraphValues, find_cut
+from mntrain.networks.onnx_cut import GraphValues, OnnxCut, find_cuts
 from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
+from mntrain.networks.onnx_part import leave_other_inputs, needed_inputs, needed_nodes
 from mntrain.networks.opened import OpenedNetwork
-from mntrain.networks.options import NetworkOptions, Notify, Pooling
+from mntrain.networks.options import NetworkOptions, Notify
 from mntrain.networks.pixels import OFF_TIES
 from mntrain.networks.pooling import pool
 from mntrain.regular_files import regular
@@ -49,22 +52,25 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         model = onnx.load(str(regular(file)), load_external_data=False)
     except Exception as error:
         raise DataError(f"{file} is no ONNX file that can be read ({type(error).__name__}: {error}).") from error
+    if not model.graph.node:
+        raise DataError(f"{file} holds no operators, so it is empty or no ONNX file; export or copy it again.")
     graph, where = model.graph, str(file)
-    found = find_input(graph, where, options.layout)
     values = GraphValues(graph, file.parent)
-    cut = find_cut(values, [output.name for output in graph.output])
-    if options.output is None and cut is None:
+    cuts = find_cuts(values, [output.name for output in graph.output])
+    if options.output is None and not cuts:
         raise ConfigError(
             f"{where} does not end in a linear layer (Gemm, or MatMul and Add) that gives an output; name the tensor "
             f"of the features with --output. {_last_tensors(graph)}"
         )
-    output = options.output or (cut.features if cut else "")
+    output = options.output or cuts[0].features
     _check_output(graph, values, output, where)
+    found = find_input(needed_inputs(graph, needed_nodes(graph, output)), where, options.layout)
     if options.output is None:
-        notify(f"features are the tensor {output!r}, the input of the last linear layer")
-    classifier = cut.classifier if cut is not None and cut.features == output else None
+        notify(_taken(cuts))
+    classifier = next((cut.classifier for cut in cuts if cut.features == output), None)
     sha256 = _digest(file, model)
-    run = _session(model, file, found, output, options.pooling)
+    width = cuts[0].classifier.features if cuts else None
+    run = _session(model, file, found, output, partial(pool, pooling=options.pooling, width=width))
     return OpenedNetwork(
         kind="onnx",
         name=str(file.resolve()),
@@ -75,6 +81,20 @@ def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
         settings={"input": found.name, "pooling": options.pooling},
         classifier=classifier,
     )
+
+
+def _taken(cuts: list[OnnxCut]) -> str:
+    """Say which tensor the features are, and which others could be."""
+    first = cuts[0]
+    told = f"features are the tensor {first.features!r}, the input of the last linear layer"
+    if len(cuts) == 1:
+        return told
+    told += f" of the output {first.answer!r}"
+    others = [f"--output {cut.features} for {cut.answer!r}" for cut in cuts if cut.features != first.features]
+    if others:
+        told += f"; other outputs have one, too: choose {' or '.join(others)}"
+    shared = [repr(cut.answer) for cut in cuts[1:] if cut.features == first.features]
+    return f"{told}; the layers of {', '.join(shared)} on the same tensor are left out" if shared else told
 
 
 def _check_output(graph: Any, values: GraphValues, output: str, where: str) -> None:
@@ -90,7 +110,7 @@ def _last_tensors(graph: Any) -> str:
     return f"Its last tensors are {listing(names)}."
 
 
-def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Pooling) -> Any:
+def _session(model: Any, file: Path, found: OnnxInput, output: str, pooled: Callable[..., torch.Tensor]) -> Any:
     """Start ONNX Runtime on a copy of the graph that gives ``output``; returns input → features [B, d].
 
     It takes as many threads as PyTorch does (OMP_NUM_THREADS), and none of them waits by spinning.
@@ -98,11 +118,12 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Poo
     onnx, runtime = onnx_library(), runtime_library()
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    leave_other_inputs(copy.graph, output)
     if output not in {value.name for value in copy.graph.output}:
         copy.graph.output.append(onnx.ValueInfoProto(name=output))
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent.resolve()))
     try:
@@ -121,8 +142,9 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Poo
                 f"{file} cannot compute {output!r} of images {list(inputs.shape)} ({reason}); check --layout and "
                 "--data.image_size."
             ) from error
-        pooled: NDArray[Any] = pool(torch.from_numpy(np.asarray(features, np.float32)), pooling).numpy()
-        return pooled
+        size = inputs.shape[2:] if found.layout == "NCHW" else inputs.shape[1:3]
+        vectors: NDArray[Any] = pooled(torch.from_numpy(np.asarray(features, np.float32)), size=size).numpy()
+        return vectors
 
     return run
 

@@ -18,6 +18,7 @@ from mntrain.heads.classifier import LinearClassifier
 from mntrain.networks.frozen_network import FrozenNetwork, OnnxBody, TorchBody
 from mntrain.networks.pixels import NetworkInput
 from mntrain.networks.record import Layout, NetworkKind, NetworkRecord, PixelRule
+from mntrain.networks.trial import check_answers, trial_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ class OpenedNetwork:
 
         Raises:
             ConfigError: the network takes another number of channels.
-            DataError: its features are no vector.
+            DataError: its features are no vector of each image alone.
         """
         channels, height, width = shape
         if channels != self.input.channels:
@@ -106,9 +107,8 @@ class OpenedNetwork:
             fit=fit,
         )
         pixels = NetworkInput(rule).eval()
-        images = torch.zeros((2, *shape), dtype=torch.uint8)
         with torch.inference_mode():
-            width_of_features = check_features(self.body(pixels(images)), self.name)
+            width_of_features = check_answers(lambda images: self.body(pixels(images)), trial_images(shape), self.name)
         if self.classifier is not None and self.classifier.features != width_of_features:
             raise DataError(
                 f"{self.name} has {width_of_features} features, but its last layer takes {self.classifier.features}; "
@@ -130,22 +130,3 @@ class OpenedNetwork:
             classifier=self.classifier,
             label_names=self.label_names,
         )
-
-
-def check_features(features: torch.Tensor, name: str) -> int:
-    """Check the features of a trial batch of two images; returns d.
-
-    Raises:
-        DataError: they are not [2, d].
-    """
-    if features.dim() == 2 and len(features) == 2:
-        return int(features.shape[1])
-    if len(features) != 2:
-        raise DataError(
-            f"{name} gives an answer of shape {list(features.shape)} to 2 images; the first axis of its features must "
-            "be the images. Name another tensor with --output."
-        )
-    raise DataError(
-        f"{name} gives features of shape {list(features.shape[1:])} for each image; a head takes a vector. Average "
-        "them with --pooling mean, or name another tensor with --output."
-    )

@@ -22,6 +22,7 @@ from mntrain.networks.libraries import transformers_library
 from mntrain.networks.opened import InputRule, OpenedNetwork
 from mntrain.networks.options import NetworkOptions, Notify, Pooling
 from mntrain.networks.pooling import pool
+from mntrain.networks.processor_class import check_processor, find_processor, with_defaults
 from mntrain.networks.weights_digest import weights_digest
 from mntrain.regular_files import read_text
 
@@ -50,14 +51,22 @@ class TransformersFeatures(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Input of the network [B, 3, H', W'] → features [B, d], or what cannot be pooled."""
         answer = self.network(pixel_values=inputs)
+        size = (inputs.shape[2], inputs.shape[3])
         pooled: Tensor | None = getattr(answer, "logits", None)
         if pooled is None and self.pooling in ("auto", "pooled"):
             pooled = getattr(answer, "pooler_output", None)
         if pooled is not None:
-            return pool(pooled, "auto")
+            return pool(pooled, "auto", size=size)
         if self.pooling == "pooled":
             raise ConfigError("--pooling is pooled, but the network has no pooled output; choose cls or mean.")
-        return pool(answer.last_hidden_state, "cls" if self._takes_cls(answer) else self.pooling, self.patches)
+        pooling: Pooling = "cls" if self._takes_cls(answer) else self.pooling
+        return pool(answer.last_hidden_state, pooling, size=size, width=self._width(), patches=self.patches)
+
+    def _width(self) -> int | None:
+        """Number of channels of the last layer, where the configuration tells it."""
+        config: Any = self.network.config
+        width = getattr(config, "hidden_size", None) or (getattr(config, "hidden_sizes", None) or [None])[-1]
+        return width if isinstance(width, int) else None
 
     def _takes_cls(self, answer: Any) -> bool:
         return self.pooling == "auto" and answer.last_hidden_state.dim() == 3
@@ -186,7 +195,11 @@ def _input_rule(library: Any, place: str, config: Any, here: Mapping[str, bool],
                 values = values.get("image_processor", values)
             except (OSError, ValueError, AttributeError) as error:
                 raise DataError(f"{file} cannot be read ({error}); copy it again.") from error
-            return read_processor(values, str(file))
+            processor = find_processor(library, values)
+            rule = read_processor(values if processor is None else with_defaults(values, processor), str(file))
+            if processor is not None:
+                check_processor(processor, rule, str(file))
+            return rule
     rule = default_rule(getattr(config, "vision_config", config))
     notify(
         f"{place} has no {_PROCESSORS[0]}: images of {rule.size} pixels, mean {list(rule.normalization.mean)} and "

@@ -14,6 +14,7 @@ from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.formats import is_picture
 from mntrain.data.image_files.rows import ImageRows
 from mntrain.data.labels import listing
+from mntrain.data.reading.index_columns import has_index_name
 from mntrain.errors import ConfigError, DataError
 
 _USUAL_LABEL_NAMES = ("label", "labels", "class", "target", "y", "class_name", "label_name", "category")
@@ -77,7 +78,7 @@ def find_label_column(
         feature = _named(features, requested, "label_column", where)
         _check_label_type(feature, requested, where)
         return requested
-    others = {name: feature for name, feature in features.items() if name not in taken and not is_index(name)}
+    others = {name: feature for name, feature in features.items() if name not in taken and not has_index_name(name)}
     classes = [name for name, feature in others.items() if isinstance(feature, datasets.ClassLabel)]
     usual = [name for usual in _USUAL_LABEL_NAMES for name in (classes or others) if name.lower() == usual]
     if usual:
@@ -138,11 +139,6 @@ def _decodes(value: Any) -> bool:
     except Exception:  # noqa: BLE001 - any failure of any decoder says that it is no picture
         return False
     return True
-
-
-def is_index(name: str) -> bool:
-    """Tell if a column is the index that pandas writes."""
-    return not name or name.startswith(("Unnamed:", "__index_level_"))
 
 
 def is_usual_label(name: str) -> bool:

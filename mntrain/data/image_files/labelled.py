@@ -12,7 +12,6 @@ from mntrain.data.image_files.columns import (
     find_image_column,
     find_label_column,
     find_split_column,
-    is_index,
     is_text,
     type_name,
 )
@@ -23,6 +22,7 @@ from mntrain.data.image_files.rows import ImageRows, count
 from mntrain.data.image_files.split_column import column_of_splits, split_rows
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_lines, check_names
+from mntrain.data.reading.index_columns import has_index_name
 from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import match_channels
 from mntrain.errors import DataError
@@ -177,7 +177,7 @@ def _column_accounts(splits: Splits, columns: _Columns, names: Sequence[str]) ->
                 role=role,
                 kind=kind,
                 categories=tuple(names) if role == "label" else (),
-                note="index" if is_index(name) else "not used" if role == "excluded" else "",
+                note="index" if has_index_name(name) else "not used" if role == "excluded" else "",
             )
         )
     return tuple(accounts)

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from mntrain.data.account import ColumnAccount
 from mntrain.data.config import MissingRule
-from mntrain.data.reading.table_roles import Roles, counts_rows
+from mntrain.data.reading.index_columns import counts_rows
+from mntrain.data.reading.table_roles import Roles
 from mntrain.data.tables import Categories
 
 

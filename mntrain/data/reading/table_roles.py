@@ -6,22 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
-from mntrain.data.labels import listing
+from mntrain.data.labels import ends, listing
+from mntrain.data.reading.index_columns import index_columns
 from mntrain.errors import ConfigError, DataError
 
 TARGET_NAMES = ("y", "target", "label", "class")
 """Names that a target has where the configuration names none."""
 _LIKE_TARGETS = re.compile(rf"({'|'.join(TARGET_NAMES)})([ _.-]?\d+|[ _.-].*)?", re.IGNORECASE)
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
-_ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
-_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
-_SHOWN = 4
 Tables = Mapping[str, pa.Table]
 
 
@@ -72,16 +67,8 @@ def assign_roles(tables: Tables, config: DataConfig, split: str | None = None, *
     if split is not None:
         _check_once(targets, categories, asked, split)
         excluded[split] = "names the split of each row"
-    indices = _stored_indices(tables)
-    for name in names:
-        if name not in (*targets, *categories, *asked, split):
-            held = [table.column(name) for table in tables.values() if name in table.column_names]
-            unnamed = _UNNAMED.fullmatch(name) is not None
-            reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
-            if name in indices:
-                reason = "the index of a data frame"
-            if reason is not None:
-                excluded[name] = reason
+    others = [name for name in names if name not in (*targets, *categories, *asked, split)]
+    excluded |= index_columns(list(tables.values()), others, where=where)
     kept = [name for name in names if name not in excluded]
     targets = targets or (_usual_target(kept, where),)
     features = tuple(name for name in kept if name not in targets)
@@ -141,70 +128,9 @@ def _usual_target(names: Sequence[str], where: str) -> str:
         else f"none is called {', '.join(TARGET_NAMES[:-1])} or {TARGET_NAMES[-1]}"
     )
     raise DataError(
-        f"{where} has the columns {_ends(names)}, of which {fault}; name the column to learn with "
+        f"{where} has the columns {ends(names)}, of which {fault}; name the column to learn with "
         "data.target_column, or several of them as '[a, b]'."
     )
-
-
-def _ends(names: Sequence[str]) -> str:
-    """List the first and the last names, where targets stand."""
-    if len(names) <= 2 * _SHOWN:
-        return ", ".join(names)
-    return f"{', '.join(names[:_SHOWN])} … {', '.join(names[-_SHOWN:])} ({len(names)} in all)"
-
-
-def _stored_indices(tables: Tables) -> set[str]:
-    """Return the columns that pandas noted down as indices where it wrote a parquet file."""
-    noted = [(table.schema.pandas_metadata or {}).get("index_columns", []) for table in tables.values()]
-    return {name for names in noted for name in names if isinstance(name, str)}
-
-
-def _index_reason(name: str, columns: Sequence[pa.ChunkedArray]) -> str | None:
-    """Tell why a column that a program has added is no feature; None for all others."""
-    if _PANDAS_INDEX.fullmatch(name):
-        return "the index of a data frame"
-    if name.lower() in ("index", "level_0") and all(_is_frame_index(column) for column in columns):
-        return "the index of a data frame"
-    is_index = _ROW_NUMBER.fullmatch(name) or _CAMEL_ID.fullmatch(name)
-    return "numbers the rows" if is_index and all(counts_rows(column) for column in columns) else None
-
-
-def _unnamed_reason(name: str, tables: Tables, where: str) -> str:
-    """Tell why a column without a name is left out.
-
-    Raises:
-        DataError: it holds values, and is not the first column, where programs write an index.
-    """
-    columns = [table.column(name) for table in tables.values() if name in table.column_names]
-    if all(column.null_count == len(column) for column in columns):
-        return "without a name and a value"
-    if all(table.column_names.index(name) == 0 for table in tables.values() if name in table.column_names):
-        return "without a name: the index of a data frame"
-    raise DataError(
-        f"{where} has a column without a name ('{name}', counted from 0); give it one, or leave it out with "
-        "data.exclude_columns."
-    )
-
-
-def counts_rows(column: pa.ChunkedArray) -> bool:
-    """Tell if a column goes up by one from row to row, whatever it starts with."""
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) or column.null_count:
-        return False
-    values = column.to_numpy()
-    return len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) == 1).all())
-
-
-def _is_frame_index(column: pa.ChunkedArray) -> bool:
-    """Tell if whole numbers differ in every row, or count from 0 anew, as the indices of joined frames do."""
-    if not pa.types.is_integer(column.type) or column.null_count:
-        return False
-    values = column.to_numpy()
-    counts = values[0] == 0 and bool(((np.diff(values) == 1) | (values[1:] == 0)).all())
-    return _all_differ(column) or counts
-
-
-def _all_differ(column: pa.ChunkedArray) -> bool:
-    return not column.null_count and len(column.unique()) == len(column)
 
 
 def _check_splits_agree(tables: Tables, names: Sequence[str], where: str) -> None:

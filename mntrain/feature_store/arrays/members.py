@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mntrain.data.reading.split_names import SPLIT_NAMES
 from mntrain.errors import DataError
-from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet, check_pair
+from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet, as_text, check_pair
 
 _FEATURES, _LABELS, _WORDS = "features", "labels", "split"
 _WEIGHTS = ("weight", "classifier_weight", "classifier.weight", "fc.weight")
@@ -71,7 +71,7 @@ def read_classifier(members: Members) -> dict[str, Any]:
         if name is not None:
             found[field] = members.read(name)
     if "label_names" in found:
-        found["label_names"] = tuple(str(name) for name in found["label_names"].reshape(-1).tolist())
+        found["label_names"] = tuple(as_text(name, "label_names") for name in found["label_names"].reshape(-1).tolist())
     return found
 
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mntrain.data.column_names import as_names, find_columns
+from mntrain.data.reading.index_columns import index_columns, may_number_rows
 from mntrain.errors import ConfigError, DataError
 from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet, check_pair, rows_of_a_block
 from mntrain.regular_files import regular
@@ -29,7 +31,8 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> ArraySet:
 
     Args:
         path: the file.
-        options: fields of ``data``; ``target_column`` and ``split_column`` name those columns.
+        options: fields of ``data``; ``target_column`` and ``split_column`` name those columns, ``exclude_columns``
+            those that are no features.
 
     Raises:
         DataError: the file is damaged, or holds no features and labels.
@@ -44,7 +47,8 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> ArraySet:
             raise DataError(
                 f"{path} has no column of labels ({', '.join(_LABELS)}); name it with --data.target_column."
             )
-        columns = _feature_columns(file.schema_arrow, taken=(label, split), where=str(path))
+        excluded = _excluded(file, options, taken=(label, split), where=str(path))
+        columns = _feature_columns(file.schema_arrow, taken=(label, split, *excluded), where=str(path))
         small = file.read(columns=[label, *([split] if split else [])])
         first = next(file.iter_batches(batch_size=1, columns=columns), None)
         width = 0 if first is None else _rows(first, str(path)).shape[1]
@@ -59,7 +63,8 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> ArraySet:
         labels=found,
         words=words,
         blocks=partial(_blocks, path, columns, width),
-        columns=tuple(columns) if len(columns) == width else (),
+        columns=tuple(columns),
+        excluded=excluded,
     )
     return ArraySet(parts={"all": part})
 
@@ -88,8 +93,28 @@ def _rows(batch: pa.RecordBatch, where: str) -> NDArray[Any]:
     return np.asarray(values).reshape(len(lists), -1)
 
 
+def _excluded(
+    file: pq.ParquetFile, options: Mapping[str, Any], *, taken: tuple[str | None, ...], where: str
+) -> dict[str, str]:
+    """Find the columns that are no features, as in any table; those that may number the rows are read."""
+    schema = file.schema_arrow
+    names = list(schema.names)
+    asked = find_columns(
+        as_names(options.get("exclude_columns")) or (), names, field="data.exclude_columns", where=where
+    )
+    others = [name for name in names if name not in (*taken, *asked) and may_number_rows(schema, name)]
+    found = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    if others:
+        # With the first column of the file, since a column without a name is an index there alone.
+        table = file.read(columns=[name for name in names if name in others or name == names[0]])
+        found |= index_columns([table], others, where=where)
+    return found
+
+
 def _feature_columns(schema: pa.Schema, *, taken: tuple[str | None, ...], where: str) -> list[str]:
-    lists = [field.name for field in schema if field.name in _LISTS and _is_list(field.type)]
+    lists = [
+        field.name for field in schema if field.name in _LISTS and field.name not in taken and _is_list(field.type)
+    ]
     if lists:
         return lists[:1]
     others = [field for field in schema if field.name not in taken]

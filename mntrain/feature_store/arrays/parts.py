@@ -6,7 +6,7 @@ Shapes: N rows of a part, B rows of a block, d features, C classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ class ArrayPart:
         labels: whole numbers or names, [N].
         words: split of each row as the file says it, [N]; None where it does not.
         blocks: yields features [B, d] of any real type, in order.
-        columns: names of the features, where each is a column of a table; else empty.
+        columns: of a table, those that hold the features: one for each of them, or one of lists; else empty.
+        excluded: column of a table that was left out → why.
     """
 
     where: str
@@ -37,6 +38,7 @@ class ArrayPart:
     words: NDArray[Any] | None
     blocks: Callable[[], Iterator[NDArray[Any]]]
     columns: tuple[str, ...] = ()
+    excluded: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -77,6 +79,20 @@ def check_pair(where: str, shape: tuple[int, ...], labels: NDArray[Any], words: 
         raise DataError(
             f"{where} has labels of {labels.dtype}; they must be whole numbers from 0 on, or names of classes."
         )
+
+
+def as_text(value: object, where: str) -> str:
+    """Read a name, which numpy may hold as bytes.
+
+    Raises:
+        DataError: the bytes are no UTF-8.
+    """
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} holds the name {value!r}, which is no UTF-8; write names as text.") from error
 
 
 def rows_of_a_block(width: int, itemsize: int) -> int:

@@ -20,7 +20,7 @@ from mntrain.data.config import DataConfig
 from mntrain.data.split_record import SPLITS
 from mntrain.errors import ConfigError, DataError
 from mntrain.feature_store.arrays.opening import open_arrays
-from mntrain.feature_store.arrays.parts import ArraySet, as_float32
+from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet, as_float32
 from mntrain.feature_store.arrays.splitting import ArraySplits, split_arrays
 from mntrain.feature_store.report import FeaturesReport
 from mntrain.feature_store.store import RECORD, FeatureSplit, open_store
@@ -29,9 +29,17 @@ from mntrain.heads.classifier import LinearClassifier
 from mntrain.networks.options import NetworkOptions
 from mntrain.networks.record import NetworkRecord
 
-_PREFIX = "arrays:"
+PREFIX = "arrays:"
 _ALLOWED = frozenset(
-    {"validation_fraction", "test_fraction", "split_seed", "train_limit", "target_column", "split_column"}
+    {
+        "validation_fraction",
+        "test_fraction",
+        "split_seed",
+        "train_limit",
+        "target_column",
+        "split_column",
+        "exclude_columns",
+    }
 )
 
 
@@ -42,7 +50,7 @@ class ArrayOptions:
     Args:
         network: whose source is ``arrays:PLACE``, and which has no other option.
         store: folder to write.
-        data: fields of ``DataConfig`` that are given: fractions and seed of the splits, and columns of a table.
+        data: fields of ``DataConfig`` that are given: fractions and seed of the splits, columns of a table.
         overwrite: replace a store that is there.
 
     Raises:
@@ -67,7 +75,7 @@ class ArrayOptions:
     @property
     def place(self) -> Path:
         """File or folder of the arrays."""
-        return Path(self.network.source.removeprefix(_PREFIX)).expanduser()
+        return Path(self.network.source.removeprefix(PREFIX)).expanduser()
 
     def refuse_views(self, crops: int, augmentation: Mapping[str, Any]) -> None:
         """Refuse several views.
@@ -95,6 +103,7 @@ def write_arrays(options: ArrayOptions) -> FeaturesReport:
     arrays = open_arrays(place, options.data)
     width = _width(arrays)
     config = DataConfig(source="table", path=str(place), target="class", **options.data)
+    _check_weight(arrays, width)
     splits = split_arrays(arrays, config)
     classifier = _classifier(arrays, width, len(splits.label_names))
     try:
@@ -110,7 +119,7 @@ def write_arrays(options: ArrayOptions) -> FeaturesReport:
                     label_names=splits.label_names,
                     splits=written,
                     classifier=classifier,
-                    data={"config": config.to_dict(), "split": splits.record.to_json()},
+                    data={"config": config.to_dict(), "split": splits.record.to_json(), **_columns(arrays)},
                 ),
             )
     except OSError as error:
@@ -152,8 +161,22 @@ def _write_rows(folder: Path, arrays: ArraySet, splits: ArraySplits, width: int)
     return {split: FeatureSplit(features=rows[split], labels=splits.labels[split]) for split in SPLITS}
 
 
+def _columns(arrays: ArraySet) -> dict[str, Any]:
+    """Names of the columns of a table that became features, and why others did not; empty for arrays."""
+    parts = list(arrays.parts.values())
+    if not any(part.columns for part in parts):
+        return {}
+    excluded = {name: reason for part in parts for name, reason in part.excluded.items()}
+    return {"columns": list(_first(arrays).columns), "left_out": excluded}
+
+
+def _first(arrays: ArraySet) -> ArrayPart:
+    """Rows that the others are held against."""
+    return arrays.parts.get("train") or next(iter(arrays.parts.values()))
+
+
 def _width(arrays: ArraySet) -> int:
-    first = arrays.parts.get("train") or next(iter(arrays.parts.values()))
+    first = _first(arrays)
     others = [part for part in arrays.parts.values() if part is not first]
     for other in others:
         if other.width != first.width:
@@ -162,12 +185,24 @@ def _width(arrays: ArraySet) -> int:
                 "come from the same network."
             )
         wrong = [pair for pair in zip(other.columns, first.columns, strict=False) if pair[0] != pair[1]]
-        if wrong:
+        if wrong and len(first.columns) == first.width:
             raise DataError(
                 f"{other.where} has the column {wrong[0][0]!r} where {first.where} has {wrong[0][1]!r}; write the "
                 "columns of all splits in the same order."
             )
     return first.width
+
+
+def _check_weight(arrays: ArraySet, width: int) -> None:
+    """Refuse weights that do not take the features, before their rows count as classes."""
+    if arrays.weight is None or (arrays.weight.ndim == 2 and arrays.weight.shape[1] == width):
+        return
+    turned = arrays.weight.ndim == 2 and len(arrays.weight) == width
+    remedy = "these are transposed, so give weight.T" if turned else "give those of the layer on these features"
+    raise DataError(
+        f"The classifier has weights of shape {list(arrays.weight.shape)}, but there are {width} features, and weights "
+        f"must be [classes, {width}]; {remedy}."
+    )
 
 
 def _classifier(arrays: ArraySet, width: int, classes: int) -> LinearClassifier | None:

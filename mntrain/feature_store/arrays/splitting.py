@@ -20,7 +20,7 @@ from mntrain.data.split import split_table
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.data.tables import SourceTable, TableSet
 from mntrain.errors import DataError
-from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet
+from mntrain.feature_store.arrays.parts import ArrayPart, ArraySet, as_text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ def _own_splits(name: str, part: ArrayPart) -> dict[str, IndexArray]:
     """Positions of the splits that a part has itself."""
     if part.words is None:
         return {name: np.arange(len(part), dtype=np.int64)}
-    words = np.array([str(word) for word in part.words.tolist()])
+    words = np.array([as_text(word, part.where) for word in part.words.tolist()])
     found: dict[str, IndexArray] = {}
     for word in np.unique(words):
         split = split_of(str(word))
@@ -105,11 +105,16 @@ def _classes(arrays: ArraySet) -> tuple[tuple[str, ...], dict[str, IndexArray]]:
     count = len(given) if given is not None else rows or highest + 1
     for part in arrays.parts.values():
         wrong = np.flatnonzero((part.labels < 0) | (part.labels >= count))
+        if len(wrong) and given is None and rows is None:  # only numbers below 0 are wrong then
+            raise DataError(
+                f"{part.where}: row {int(wrong[0])} has label {int(part.labels[wrong[0]])}, but labels must be whole "
+                f"numbers from 0 on; {len(wrong)} row(s) are below. Number the classes from 0, or give their names."
+            )
         if len(wrong):
             limit = "names" if given is not None else "rows of the classifier"
             raise DataError(
                 f"{part.where}: row {int(wrong[0])} has label {int(part.labels[wrong[0]])}, but labels must be 0 to "
-                f"{count - 1} ({count} {limit if given is not None or rows else 'classes'}); {len(wrong)} row(s) are "
+                f"{count - 1} ({count} {limit}); {len(wrong)} row(s) are "
                 "outside. Correct them, or give the classifier and names of all classes."
             )
     names = given if given is not None else tuple(str(number) for number in range(count))
@@ -119,7 +124,8 @@ def _classes(arrays: ArraySet) -> tuple[tuple[str, ...], dict[str, IndexArray]]:
 
 def _by_name(arrays: ArraySet, given: tuple[str, ...] | None) -> tuple[tuple[str, ...], dict[str, IndexArray]]:
     texts: dict[str, NDArray[Any]] = {
-        name: np.array([str(label) for label in part.labels.tolist()]) for name, part in arrays.parts.items()
+        name: np.array([as_text(label, part.where) for label in part.labels.tolist()])
+        for name, part in arrays.parts.items()
     }
     present = sorted({str(label) for labels in texts.values() for label in np.unique(labels)})
     names = given if given is not None else tuple(present)

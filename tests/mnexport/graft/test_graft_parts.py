@@ -1,4 +1,4 @@
-"""Cut, operator sets, adapters and joining of small graphs written out."""
+"""Cut, operator sets and adapters of small graphs written out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+from onnx.tools.update_model_dims import update_inputs_outputs_dims
 
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
-from mnexport.graft.cut import cut_network, names_used, opset_of_file
-from mnexport.graft.joining import joined, prefixed
+from mnexport.graft.cut import cut_network, opset_of_file
 from mnexport.graft.opset import grafted_opset, with_opset
+from mntrain.networks.onnx_part import names_used
 
 NETWORK = """
 <ir_version: 8, opset_import: ["" : 13, "com.example" : 1]>
@@ -48,6 +49,18 @@ def test_what_the_features_do_not_need_is_left_behind(tmp_path: Path) -> None:
     assert [node.op_type for node in model.graph.node] == ["Mul", "Relu"]
     assert [item.name for item in model.graph.initializer] == ["w"]
     assert [item.name for item in model.graph.input] == ["x"], "weights that are listed as inputs are none"
+
+
+def test_a_batch_that_was_freed_is_free_inside(tmp_path: Path) -> None:
+    """The usual tool changes inputs and outputs alone, and leaves the shapes between them."""
+    model = parser.parse_model(NETWORK.replace("float[N, 3]", "float[1, 3]").replace("com.example.Mystery", "Neg"))
+    model = onnx.shape_inference.infer_shapes(model)
+    assert model.graph.value_info
+    free = update_inputs_outputs_dims(model, {"x": ["N", 3], "w": [3]}, {name: ["N", 3] for name in ("y", "other")})
+    onnx.save(free, tmp_path / "n.onnx")
+    found = onnx.shape_inference.infer_shapes(cut_network(tmp_path / "n.onnx", "features"), strict_mode=True)
+    shapes = {item.name: [dim.dim_param for dim in item.type.tensor_type.shape.dim] for item in found.graph.value_info}
+    assert shapes["scaled"] == ["N", ""]
 
 
 def test_weights_beside_the_file_come_with_it(tmp_path: Path) -> None:
@@ -143,21 +156,12 @@ def test_an_operator_without_counterpart_is_told() -> None:
         with_opset(model, 20)
 
 
-def test_names_that_clash_are_kept_apart() -> None:
-    start = '<ir_version: 8, opset_import: ["" : 18]>'
-    text = f"{start} g (float[N, 2] x) => (float[N, 2] y) <float c = {{3}}> {{ y = Mul(x, c) }}"
-    first, second = parser.parse_model(text), parser.parse_model(text.replace("{3}", "{5}"))
-    whole = joined(prefixed(first, "a/", keep_inputs=True), prefixed(second, "b/", keep_outputs=True))
-    assert [item.name for item in whole.graph.input] == ["x"]
-    assert [item.name for item in whole.graph.output] == ["y"]
-    assert len(whole.opset_import) == 1
-    assert run(whole, floats([[1, 2]])).tolist() == [[15, 30]]
-
-
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
         (floats([[1, 2]]), None),
+        (floats([1, 2]).reshape(1, 1, 1, 2), [[1, 2]]),
+        (floats([[[[1, 2]], [[3, 6]]]]), [[2, 4]]),
         (floats([[1, 2]]).astype(np.float16), [[1, 2]]),
         (floats([1, 2]).reshape(1, 2, 1, 1), [[1, 2]]),
         (floats([[[1, 3]], [[2, 4]]]).transpose(1, 0, 2)[:, :, :, None], [[2, 3]]),
@@ -165,7 +169,7 @@ def test_names_that_clash_are_kept_apart() -> None:
     ],
 )
 def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: object) -> None:
-    model = vectors_of(raw, 2, 18)
+    model = vectors_of(raw, 2, (20, 10), 18)
     if wanted is None:
         assert model is None
         return
@@ -179,7 +183,23 @@ def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: 
 
 def test_features_of_another_width_are_told() -> None:
     with pytest.raises(GraphError, match=r"features of shape \[3\] for each image, and the head takes 2"):
-        vectors_of(np.zeros((1, 3), np.float32), 2, 18)
+        vectors_of(np.zeros((1, 3), np.float32), 2, (20, 10), 18)
+
+
+def test_pixels_of_16_bits_are_rounded_before_they_are_converted() -> None:
+    """Without that, ONNX Runtime drops the conversion between parts in float32, and features have other bits."""
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N] x) => (float[N] y) { y = Identity(x) }'
+    pixels = parser.parse_model(text)
+    give_pixels_as(pixels, TensorProto.FLOAT16)
+    (typed,) = pixels.graph.output
+    rounded = next(node.input[0] for node in pixels.graph.node if node.output[0] == typed.name)
+    typed.name, typed.type.tensor_type.elem_type = rounded, TensorProto.FLOAT
+    del pixels.graph.node[-1]
+    random = np.random.default_rng(0)
+    values = floats(np.concatenate([random.normal(size=5000), random.normal(size=5000) * 2.0**-15, [0, 1, 60000]]))
+    found = run(pixels, values)
+    np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(found, values.astype(np.float16).astype(np.float32))
 
 
 def test_pixels_take_the_type_of_the_network() -> None:

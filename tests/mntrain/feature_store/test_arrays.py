@@ -150,7 +150,9 @@ def broken(value: float, row: int = 20) -> Any:
         ({"features": FEATURES, "labels": LABELS[:-1]}, r"60 rows of features, but labels of shape \[59\]"),
         ({"features": FEATURES[0], "labels": LABELS}, r"must be \[rows, features\]"),
         ({"features": FEATURES, "labels": LABELS / 2}, "labels of float64"),
-        ({"features": FEATURES, "labels": LABELS - 1}, "row 0 has label -1"),
+        ({"features": FEATURES, "labels": LABELS - 1}, "row 0 has label -1.* from 0 on; 20 row.s. are below"),
+        ({"features": FEATURES, "labels": LABELS, "weight": WEIGHT.T}, r"shape \[5, 3\].*transposed, so give weight.T"),
+        ({"features": FEATURES, "labels": np.array([b"\xff", b"a"])[LABELS % 2]}, "no UTF-8"),
         ({"features": FEATURES, "labels": LABELS + 1, "weight": WEIGHT}, "row 2 has label 3.*rows of the classifier"),
         ({"features": FEATURES, "labels": LABELS, "weight": WEIGHT[:, 1:]}, r"weights of shape \[3, 4\]"),
         ({"features": FEATURES, "labels": LABELS, "bias": BIAS}, "a bias but no weight"),
@@ -184,6 +186,15 @@ def test_a_classifier_of_classes_that_have_no_order(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", features=FEATURES, labels=labels, weight=WEIGHT, label_names=names)
     store = write(tmp_path / "a.npz", tmp_path / "store")
     assert store.label_names == ("cow", "ant", "bee")
+
+
+def test_names_may_be_bytes(tmp_path: Path) -> None:
+    names = np.char.encode(np.array(["ähre", "bee", "cow"]), "utf-8")
+    words = np.array([b"train", b"val", b"test"])[np.arange(ROWS) // CLASSES % 3]
+    np.savez(tmp_path / "a.npz", features=FEATURES, labels=names[LABELS], label_names=names, split=words)
+    store = write(tmp_path / "a.npz", tmp_path / "store")
+    assert store.label_names == ("ähre", "bee", "cow")
+    assert [len(store.part(name)) for name in ("train", "validation", "test")] == [21, 21, 18]
 
 
 def test_splits_of_other_columns_or_names(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_features_that_are_not_finite_name_the_image(
 
     def spoiled(self: TorchBody, inputs: torch.Tensor) -> torch.Tensor:
         features = call(self, inputs).clone()
-        features[1, 2] = torch.nan
+        features[1:2, 2] = torch.nan
         return features
 
     monkeypatch.setattr(TorchBody, "__call__", spoiled)

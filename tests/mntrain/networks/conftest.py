@@ -33,7 +33,6 @@ def write_classifier(tmp_path: Path) -> Callable[..., Path]:
         *,
         tail: str = "gemm",
         dims: tuple[Any, ...] = ("batch", 3, 16, 16),
-        extra_input: bool = False,
         kind: int = TensorProto.FLOAT,
         keepdims: int = 0,
     ) -> Path:
@@ -54,8 +53,6 @@ def write_classifier(tmp_path: Path) -> Callable[..., Path]:
             "relu": [helper.make_node("Relu", ["pooled"], ["logits"])],
         }
         inputs = [helper.make_tensor_value_info("image", kind, dims)]
-        if extra_input:
-            inputs.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch"]))
         graph = helper.make_graph(
             nodes + tails[tail],
             "classifier",

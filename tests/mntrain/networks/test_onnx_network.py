@@ -107,7 +107,6 @@ def test_maps_are_averaged_on_request_alone(tmp_path: Path, images: Images) -> N
     ("file", "options", "error", "words"),
     [
         ({"dims": (1, 3, 16, 16)}, {}, DataError, "takes exactly 1 image.*dynamic_axes.*update_inputs_outputs_dims"),
-        ({"extra_input": True}, {}, DataError, "2 inputs .'image', 'mask'"),
         ({"dims": ("batch", 48)}, {}, DataError, "no batch of images"),
         ({"dims": ("batch", "a", "b", "c")}, {}, ConfigError, "--layout"),
         ({"dims": ("batch", 3, 16, 3)}, {}, ConfigError, "--layout"),
