@@ -14,6 +14,11 @@ from mnexport.precision.accuracy import Precision
 from mnexport.repository.target import Target
 from mnexport.tensorrt import TensorRTOptions
 
+USUAL_ROWS = 64
+"""Rows in a server batch, where nothing else is said."""
+FEW_SHOT_ROWS = 1024
+"""Support images and images to classify of one request, where nothing else is said."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
@@ -37,7 +42,8 @@ class ExportOptions:
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
         data_path: where the data lies now, for ``test`` and ``train``.
         backbone: where the frozen network of a head on features lies now; None is where it lay.
-        max_batch_size: rows the server may put into one batch.
+        max_batch_size: rows the server may put into one batch; with ``few_shot`` support images and images to classify
+            of one request together. None takes what is usual, 64 and 1,024.
 
     Raises:
         UsageError: a value or a combination of values that cannot be.
@@ -59,7 +65,7 @@ class ExportOptions:
     parity_images: ParityImages = "samples"
     data_path: str | Path | None = None
     backbone: Path | None = None
-    max_batch_size: int = 64
+    max_batch_size: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "artifact", Path(self.artifact))  # callers who check no types give a text, too
@@ -89,12 +95,14 @@ class ExportOptions:
                 f"--batch-profile begins at {self.engine.profile.minimum}, but a server sends batches from 1; begin it "
                 "at 1."
             )
-        if not 1 <= self.max_batch_size <= 65536:
-            raise UsageError(f"--max-batch-size is {self.max_batch_size}; it must be from 1 to 65536.")
-        if self.engine is not None and self.engine.profile.maximum < self.max_batch_size:
+        least = 2 if self.few_shot else 1
+        if not least <= self.batch_rows <= 65536:
+            what = ", a support image and an image to classify at least" if self.few_shot else ""
+            raise UsageError(f"--max-batch-size is {self.batch_rows}; it must be from {least} to 65536{what}.")
+        if self.engine is not None and self.engine.profile.maximum < self.batch_rows:
             raise UsageError(
                 f"--batch-profile ends at {self.engine.profile.maximum}, but a server may send batches of "
-                f"--max-batch-size {self.max_batch_size}; raise one or lower the other."
+                f"--max-batch-size {self.batch_rows}; raise one or lower the other."
             )
         if self.data_path is not None and (self.parity_images, self.calibration) == ("samples", "samples"):
             raise UsageError(
@@ -118,6 +126,12 @@ class ExportOptions:
                 f"--few-shot exports features and nearest means in float32, on which {option} does not act; leave one "
                 "out."
             )
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of ``max_batch_size``, or the usual number."""
+        usual = FEW_SHOT_ROWS if self.few_shot else USUAL_ROWS
+        return usual if self.max_batch_size is None else self.max_batch_size
 
     @property
     def calibrates(self) -> bool:

@@ -192,7 +192,7 @@ def _checked(work: _Work, static: StaticModel) -> CheckedExport:
     limits = ParityLimits(
         tolerance=options.parity_tolerance,
         approximation_tolerance=options.approximation_tolerance,
-        large_batch=options.max_batch_size,
+        large_batch=options.batch_rows,
     )
     graph = write_files(source, static, file, work.on_progress)
     cpu = write_cpu_file(source, static, file, options.precision.dtype, work.on_progress)
@@ -210,7 +210,7 @@ def _lower(work: _Work, plan: FormPlan, checked: CheckedExport) -> tuple[Checked
         return checked, None
     fitted = None if plan.calibration is None or source.graft is not None else plan.calibration.fitted
     calibration = source.samples.inputs[::2] if fitted is None else fitted
-    measure = accuracy_measure(options.precision, trained_runner(source), work.examples, options.max_batch_size)
+    measure = accuracy_measure(options.precision, trained_runner(source), work.examples, options.batch_rows)
     accuracy = lower_files(source, checked.static, file, options.precision, calibration, measure, work.on_progress)
     cpu = checked.cpu
     for cpu_file in cpu_files(file, source.signature):
@@ -241,7 +241,7 @@ def _publish(work: _Work, report: ExportReport) -> ExportReport:
 def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
     return ModelCard(
         signature=source.signature,
-        max_batch_size=options.max_batch_size,
+        max_batch_size=options.batch_rows,
         family=source.family,
         form=form,
         engine=None if options.engine is None else options.engine.format,

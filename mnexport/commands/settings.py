@@ -41,7 +41,8 @@ class ExportCommand:
         input_type: uint8 takes pixels 0..255, float32 pixels 0..1
         version: version (the next free one)
         overwrite: replace the version that --version names, if it exists
-        max_batch_size: rows in a server batch
+        max_batch_size: rows in a server batch (64); with --few-shot support images and images to classify of one
+            request together (1024)
         opset: ONNX operator set
         atol: absolute tolerance on logits and probabilities
         rtol: relative tolerance on logits, of the largest of a row (1e-5)
@@ -71,7 +72,7 @@ class ExportCommand:
     input_type: Literal["uint8", "float32"] = "uint8"
     version: Count | None = None
     overwrite: bool = False
-    max_batch_size: Count = 64
+    max_batch_size: Count | None = None
     opset: Literal[18, 19, 20] = 20
     atol: float = 1e-4
     rtol: float | None = None
@@ -128,6 +129,7 @@ class ExportCommand:
         Raises:
             UsageError: a list that cannot be read, or values that cannot be.
         """
+        from mnexport.options import USUAL_ROWS
         from mnexport.tensorrt import USUAL_CAPABILITIES, BatchProfile, TensorRTOptions
 
         if self.format == "onnx":
@@ -135,7 +137,8 @@ class ExportCommand:
         capabilities: tuple[str, ...] = USUAL_CAPABILITIES
         if self.compute_capability is not None:
             capabilities = tuple(item.strip() for item in self.compute_capability.split(","))
-        sizes = self.batch_profile or f"1,{min(8, self.max_batch_size)},{self.max_batch_size}"
+        rows = USUAL_ROWS if self.max_batch_size is None else self.max_batch_size
+        sizes = self.batch_profile or f"1,{min(8, rows)},{rows}"
         try:
             minimum, optimum, maximum = (int(size) for size in sizes.split(","))
         except ValueError as error:

@@ -43,7 +43,8 @@ def write_few_shot_graph(features: Path, signature: ExportSignature, file: Path)
 
     There are as many classes as the largest label says, and no more than support images, so that no label makes an
     answer large. A class without a support image has the lowest logit there is. ONNX Runtime fails on the CPU where a
-    label is negative or names more classes than there are support images; elsewhere such an image is left out.
+    label is negative or names more classes than there are support images; elsewhere such an image is left out. It fails
+    where labels are more or fewer than support images, whose matrices then have no product.
 
     Args:
         features: file of a graph from images to features [·, d].
@@ -98,7 +99,7 @@ def _comparison(features: str) -> list[NodeProto]:
         )
         return output
 
-    add("Shape", LABELS, "count")
+    add("Shape", SUPPORT, "count", start=0, end=1)
     add("Slice", "FEATURES zero count zero", "supports")
     add("Slice", "FEATURES count end zero", "queries")
     add("ReduceMax", LABELS, "last", keepdims=0)
@@ -139,4 +140,4 @@ def _comparison(features: str) -> list[NodeProto]:
 def _name(name: str, features: str) -> str:
     if name == "FEATURES":
         return features
-    return name if name in (LABELS, "logits", "probabilities") else f"{_OWN}{name}"
+    return name if name in (SUPPORT, LABELS, "logits", "probabilities") else f"{_OWN}{name}"

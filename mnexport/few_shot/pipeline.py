@@ -10,7 +10,7 @@ from mnexport.exported_card import exported_card
 from mnexport.few_shot.features import DeployedFeatures
 from mnexport.few_shot.graph import write_few_shot_graph
 from mnexport.few_shot.parity import check_few_shot
-from mnexport.few_shot.signature import features_signature, few_shot_signature
+from mnexport.few_shot.signature import features_signature, few_shot_limits, few_shot_signature
 from mnexport.forms.similarity_report import similarity_report
 from mnexport.graph import write_onnx
 from mnexport.options import ExportOptions
@@ -49,7 +49,8 @@ def export_few_shot(options: ExportOptions, on_progress: OnProgress) -> ExportRe
         raise FormError(f"{options.artifact} holds a model of rows; --few-shot is for images, so leave it out.")
     network = FeatureNetwork.of(artifact)
     signature = few_shot_signature(source.signature)
-    card = ModelCard(signature=signature, max_batch_size=0, family=source.family, form=FORM)
+    limits = few_shot_limits(options.batch_rows)
+    card = ModelCard(signature=signature, max_batch_size=0, family=source.family, form=FORM, limits=limits)
     with locked(options.target):
         check_target(options.target, card)
     examples = parity_examples(source, options.parity_images, options.data_path, on_progress)

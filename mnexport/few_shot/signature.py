@@ -5,6 +5,7 @@ Shapes: K support images, Q images to classify, W classes, each different from r
 
 from dataclasses import replace
 
+from mnexport.repository.input_limits import InputLimits
 from mnexport.signature import DataType, ExportSignature, ExportTensor
 
 SUPPORT, LABELS, IMAGE = "support_images", "support_labels", "image"
@@ -44,3 +45,12 @@ def few_shot_signature(images: ExportSignature) -> ExportSignature:
         labels=None,
         batched=False,
     )
+
+
+def few_shot_limits(most_rows: int) -> InputLimits:
+    """Make the limits of requests: memory grows with all images, and a label is of one of the support images.
+
+    Args:
+        most_rows: support images and images to classify of one request.
+    """
+    return InputLimits(counted=(SUPPORT, IMAGE), most_rows=most_rows, ranges={LABELS: (0, SUPPORT)})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mnexport.errors import PublishError
+from mnexport.repository.input_limits import InputLimits
 from mnexport.repository.layout import LABELS_NAME
 from mnexport.signature import DataType, ExportSignature, ExportTensor
 from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
@@ -47,6 +48,7 @@ class ModelCard:
         form: static form.
         engine: tensorrt where Triton shall run the engine instead of the ONNX file.
         finding: what clients that show explanations should tell with them.
+        limits: of requests; None where ``max_batch_size`` says all.
 
     Raises:
         PublishError: a label has no visible character, or one that steers a terminal.
@@ -58,6 +60,7 @@ class ModelCard:
     form: str
     engine: EngineFormat | None = None
     finding: str = ""
+    limits: InputLimits | None = None
 
     def __post_init__(self) -> None:
         for index, label in enumerate(self.signature.labels or ()):
@@ -87,6 +90,7 @@ class ModelCard:
             "form": self.form,
             "finding": self.finding,
             "max_batch_size": self.max_batch_size,
+            **({} if self.limits is None else self.limits.to_dict()),
             "input": self.signature.description,
             "labels": None if labels is None else list(labels),
             **tensor_specs(self.signature),
@@ -113,6 +117,8 @@ class ModelCard:
         on_request = [output.name for output in self.signature.outputs if output.on_request]
         if on_request:
             parameters["mn.on_request"] = json.dumps(on_request)
+        if self.limits is not None:
+            parameters |= self.limits.parameters()
         findings = {version: kind.finding for version, kind in kinds.items()}
         if any(findings.values()):
             parameters["mn.finding"] = _of_versions({key: text for key, text in findings.items() if text}, len(kinds))

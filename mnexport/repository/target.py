@@ -25,6 +25,8 @@ from mntrain.regular_files import read_text, regular
 MAX_VERSION = 2**63 - 1
 # Content of config.pbtxt beside max_batch_size and the platform; versions share one file, so it is true of all.
 _SHARED = ("inputs", "outputs", "labels", "input")
+# The same, of models alone that state them.
+_LIMITS = ("row_limit", "value_ranges")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"[1-9][0-9]{0,18}")
 
@@ -156,10 +158,13 @@ def _check_interface(target: Target, card: ModelCard) -> None:
             continue
         for key, old in recorded.items():
             if old != shared[key]:
-                remedy = "give --max-batch-size {old}, or publish it" if key == "max_batch_size" else "publish it"
+                remedy = "publish it"
+                if key in ("max_batch_size", "row_limit") and old is not None:
+                    rows = old if key == "max_batch_size" else old["most"]
+                    remedy = f"give --max-batch-size {rows}, or publish it"
                 raise PublishError(
                     f"{target.folder} version {version} has {key} {old}, this export {shared[key]}; versions of one "
-                    f"model share one config.pbtxt and must agree, so {remedy.format(old=old)} under another name."
+                    f"model share one config.pbtxt and must agree, so {remedy} under another name."
                 )
 
 
@@ -181,6 +186,7 @@ def _recorded(target: Target, version: int) -> _RecordedVersion:
         record = json.loads(read_text(file))
         engine = (record.get("engine") or {}).get("format")
         shared = {key: record[key] for key in _SHARED} | {"platform": _platform(engine)}
+        shared |= {key: record.get(key) for key in _LIMITS}
         shared["max_batch_size"] = record["max_batch_size"] if "max_batch_size" in record else _configured(target)
         return _RecordedVersion(shared, VersionKind(record["family"], record["form"], str(record.get("finding", ""))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -204,7 +210,8 @@ def _configured(target: Target) -> int:
 
 def _shared(card: ModelCard) -> dict[str, Any]:
     values = card.to_dict()
-    return {key: values[key] for key in (*_SHARED, "max_batch_size")} | {"platform": _platform(card.engine)}
+    shared = {key: values[key] for key in (*_SHARED, "max_batch_size")} | {key: values.get(key) for key in _LIMITS}
+    return shared | {"platform": _platform(card.engine)}
 
 
 def _platform(engine: str | None) -> str:

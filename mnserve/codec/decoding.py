@@ -89,7 +89,7 @@ class CheckedRequest(NamedTuple):
         """Takes the tensors out; depends on nothing but the message, so any thread may do it.
 
         Raises:
-            InvalidRequestError: A tensor's content does not fit its shape and type, or is not finite.
+            InvalidRequestError: A tensor's content does not fit its shape and type, is not finite, or out of its range.
         """
         raw, layout, signature = self.request.raw_input_contents, self.layout, self.signature
         feeds: dict[str, Array] = {}
@@ -110,6 +110,8 @@ class CheckedRequest(NamedTuple):
             if rule.datatype.floating and not signature.allow_non_finite:
                 refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
+        if signature.input_rules.value_ranges:
+            signature.input_rules.check_values(signature.model, feeds)
         return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs, alone=layout.alone)
 
     def _decode_elsewhere(self, rule: TensorRule, position: int, shape: Sequence[int]) -> Array:

@@ -79,7 +79,7 @@ class KnownRequest(NamedTuple):
         """Takes the tensors out, as views of the message.
 
         Raises:
-            InvalidRequestError: A value is not finite, and the model takes none of those.
+            InvalidRequestError: A value is out of its range, or not finite where the model takes none of those.
         """
         form, data = self.form, self.data
         layout, signature, end = form.layout, form.signature, len(self.data)
@@ -90,6 +90,8 @@ class KnownRequest(NamedTuple):
             if rule.datatype.floating and not signature.allow_non_finite:
                 refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
+        if signature.input_rules.value_ranges:
+            signature.input_rules.check_values(signature.model, feeds)
         return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs, alone=layout.alone)
 
 

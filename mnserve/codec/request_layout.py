@@ -103,6 +103,9 @@ def read_layout(
                 )
             rows = shape[0]
         shapes.append(shape)
+    if signature.input_rules.about_shapes:
+        by_name = {rule.name: shape for rule, shape in zip(rules, shapes, strict=True)}
+        signature.input_rules.check_shapes(signature.model, by_name)
     sizes = tuple(
         None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
         for rule, shape in zip(rules, shapes, strict=True)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from mnserve.codec.datatypes import Datatype
+from mnserve.codec.input_rules import InputRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class RequestSignature:
         allow_non_finite: Let NaN and infinite inputs through.
         allow_nan: Let NaN through, which stands for a missing value, and no infinite inputs.
         optional_inputs: Inputs that a request may bring.
+        input_rules: Rules about several inputs, or about their values.
         labels: Output name -> names of its classes by index; outputs without a label file are not there.
     """
 
@@ -57,6 +59,7 @@ class RequestSignature:
     allow_non_finite: bool = False
     allow_nan: bool = False
     optional_inputs: tuple[TensorRule, ...] = ()
+    input_rules: InputRules = field(default_factory=InputRules)
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property

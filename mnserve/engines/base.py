@@ -29,15 +29,21 @@ class TensorSpec:
         datatype: Element type under its protocol name (``FP32``, ``UINT8``, ...).
         shape: Size of each dimension, batch included; -1 for any size. Empty for a scalar, and for a tensor whose file
             declares no shape: ONNX Runtime does not tell them apart, and takes every shape for both.
-        axis: Name of the first dimension in the model file; empty where it has none. Axes of one name have one size.
+        axes: Name of each dimension in the model file, empty where it has none; dimensions of one name have one size.
+            May end early, or be left out.
         optional: An input with a default in the model file, which a request may replace.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
-    axis: str = field(default="", compare=False)
+    axes: tuple[str, ...] = field(default=(), compare=False)
     optional: bool = False
+
+    @property
+    def axis(self) -> str:
+        """Name of the first dimension; empty where it has none."""
+        return self.axes[0] if self.axes else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,8 +168,8 @@ def _spec(argument: Any, path: Path) -> TensorSpec:
     if datatype is None:
         raise EngineLoadError(f"{path}: '{argument.name}' has type {argument.type}, which cannot be served")
     shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in argument.shape)
-    axis = next(iter(argument.shape), None)
-    return TensorSpec(name=argument.name, datatype=datatype, shape=shape, axis=axis if isinstance(axis, str) else "")
+    axes = tuple(size if isinstance(size, str) else "" for size in argument.shape)
+    return TensorSpec(name=argument.name, datatype=datatype, shape=shape, axes=axes)
 
 
 def _defaults(session: ort.InferenceSession) -> list[Any]:

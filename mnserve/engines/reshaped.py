@@ -111,7 +111,7 @@ class ReshapedEngine:
             return spec
         leading, shape = self._leading(spec.name), spec.shape
         if not shape:  # a scalar, or nothing declared: the configuration decides
-            return replace(spec, shape=tuple(self._full(spec.name, reshape.callers)))
+            return replace(spec, shape=tuple(self._full(spec.name, reshape.callers)), axes=spec.axes[:leading])
         if leading and shape[0] != -1:
             raise ModelConfigError(
                 f"{kind} '{spec.name}' has shape {list(shape)} in the model file, whose first dimension is no batch of "
@@ -126,7 +126,7 @@ class ReshapedEngine:
                 f"{self._full(spec.name, reshape.model)}; correct the reshape"
                 f"{', which leaves the batch dimension out' if leading else ''}"
             )
-        return replace(spec, shape=(*shape[:leading], *reshape.callers))
+        return replace(spec, shape=(*shape[:leading], *reshape.callers), axes=spec.axes[:leading])
 
     def _leading(self, name: str) -> int:
         """Counts the batch dimensions of a tensor; optional inputs have none."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import TensorSpec
+from mnserve.repository.shared_axes import means_something
 
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
@@ -24,8 +25,6 @@ _TOLERANCES: Final = {"FP64": 1e-9, "FP32": 1e-4, "FP16": 2e-2, "BF16": 2e-2}
 batch; a model whose rows look at each other differs by far more."""
 _BLOCK: Final = 2**20
 """Elements that are compared at once."""
-_MACHINE_MADE: Final = ("unk__", "dynamicdimension", "p2o.dynamicdimension", "dim_param_", "none", "?")
-"""Beginnings of names that converters make up for every dimension anew. Two of them may mean the same."""
 
 
 class Verdict(Enum):
@@ -66,17 +65,11 @@ def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str
     for kind, spec in tensors:
         if spec.shape[:1] != (-1,):
             return f"the first dimension of {kind} '{spec.name}' {list(spec.shape)} is no batch of any size"
-    named = {spec.axis: f"{kind} '{spec.name}'" for kind, spec in reversed(tensors) if _means_something(spec.axis)}
+    named = {spec.axis: f"{kind} '{spec.name}'" for kind, spec in reversed(tensors) if means_something(spec.axis)}
     if len(named) > 1:
         (first, owner), (other, other_owner) = list(reversed(named.items()))[:2]
         return f"first dimensions have different names, '{first[:40]}' in {owner} and '{other[:40]}' in {other_owner}"
     return None
-
-
-def _means_something(axis: str) -> bool:
-    text = axis.lower()
-    made_up = text.startswith(_MACHINE_MADE) or "_dim_" in text or "_dynamic_axes_" in text
-    return bool(text) and not text.isdigit() and not made_up
 
 
 def join(rows: Sequence[Tensors]) -> Tensors:

@@ -62,6 +62,7 @@ class OpenedModel:
         self.version: int = loaded.version
         self.file: str = loaded.file
         self._config = loaded.config
+        self._rules = loaded.signature.input_rules
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +95,11 @@ class OpenedModel:
         """Runs one batch: input name -> array in, output name -> array out.
 
         Raises:
+            InvalidRequestError: Sizes or values break a rule that a server checks, too.
             EngineRunError: The model cannot run on these inputs.
         """
+        self._rules.check_shapes(self._config.name, {name: array.shape for name, array in feeds.items()})
+        self._rules.check_values(self._config.name, feeds)
         return dict(zip(outputs, self.engine.run(feeds, outputs), strict=True))
 
 

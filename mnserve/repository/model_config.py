@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mnserve.codec.datatypes import BY_CONFIG_TYPE, DATATYPES, Datatype
+from mnserve.codec.input_rules import InputRules
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
+from mnserve.repository.input_limits import row_limit, value_ranges
 from mnserve.repository.model_parameters import allows_nan, allows_non_finite, decides_batching, on_request
 from mnserve.repository.reshape import hold_as_many
+from mnserve.repository.shared_axes import shared_axes
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +92,11 @@ def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequen
         allow_non_finite=allows_non_finite(config),
         allow_nan=allows_nan(config),
         optional_inputs=tuple(rule for rule in input_rules if rule.optional),
+        input_rules=InputRules(
+            shared_axes=shared_axes(inputs, batched=config.max_batch_size > 0),
+            row_limit=row_limit(config, input_rules),
+            value_ranges=value_ranges(config, input_rules),
+        ),
     )
 
 

@@ -13,8 +13,14 @@ _ALLOW_NAN: Final = "allow_nan"
 _ON_REQUEST: Final = "mn.on_request"
 _ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
 _WARM_UP: Final = "mn.warm_up"
-PARAMETERS: Final = frozenset((_ALLOW_NON_FINITE, _ALLOW_NAN, _ON_REQUEST, _ALLOWED_SIZES, _WARM_UP))
-"""Parameters that are read here."""
+ROW_LIMIT: Final = "mn.row_limit"
+"""Parameter with the most rows of a request, read by ``input_limits``."""
+VALUE_RANGES: Final = "mn.value_ranges"
+"""Parameter with the values that inputs may have, read by ``input_limits``."""
+PARAMETERS: Final = frozenset(
+    (_ALLOW_NON_FINITE, _ALLOW_NAN, _ON_REQUEST, _ALLOWED_SIZES, _WARM_UP, ROW_LIMIT, VALUE_RANGES)
+)
+"""Parameters of this server."""
 
 
 def decides_batching(config: ModelConfig) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 from mnserve.batching.queue_policy import QueuePolicy, QueueRules
 from mnserve.codec.datatypes import DATATYPES
+from mnserve.codec.input_rules import InputRules, RowLimit, SharedAxis, ValueRange
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
@@ -50,6 +51,7 @@ def signature_from(message: Mapping[str, Any]) -> RequestSignature:
     for name in ("inputs", "outputs", "optional_inputs"):
         fields[name] = tuple(map(_rule_from, fields[name]))
     fields["on_request"] = frozenset(fields["on_request"])
+    fields["input_rules"] = _input_rules_from(fields["input_rules"])
     return RequestSignature(**fields)
 
 
@@ -66,9 +68,22 @@ def _signature_message(signature: RequestSignature) -> dict[str, Any]:
     for name in ("inputs", "outputs", "optional_inputs"):
         fields[name] = [{**vars(rule), "datatype": rule.datatype.name} for rule in fields[name]]
     fields["on_request"] = sorted(fields["on_request"])
+    fields["input_rules"] = dataclasses.asdict(signature.input_rules)
     fields["labels"] = {name: list(labels) for name, labels in fields["labels"].items()}
     return fields
 
 
 def _rule_from(fields: Mapping[str, Any]) -> TensorRule:
     return TensorRule(**{**fields, "datatype": DATATYPES[fields["datatype"]], "dims": tuple(fields["dims"])})
+
+
+def _input_rules_from(fields: Mapping[str, Any]) -> InputRules:
+    limit = fields["row_limit"]
+    return InputRules(
+        shared_axes=tuple(
+            SharedAxis(name=axis["name"], places=tuple((name, place) for name, place in axis["places"]))
+            for axis in fields["shared_axes"]
+        ),
+        row_limit=None if limit is None else RowLimit(inputs=tuple(limit["inputs"]), most=limit["most"]),
+        value_ranges=tuple(ValueRange(**allowed) for allowed in fields["value_ranges"]),
+    )

@@ -29,6 +29,7 @@ examples:
   mntrain fewshot runs/omniglot-cnn4-vanilla/artifact --data.path background.parquet \\
       --data.classes 'Sanskrit/*,Tagalog/*' --method relationnet --episodic.episodes 2000
 
+A method that fails does not stop the others; the exit code is then 1. Ctrl-C prints what is finished.
 Any field --data.X says how the images are read (`mntrain fit RECIPE --fields` lists them).
 """
 
@@ -68,8 +69,8 @@ class FewShotCommand:
 
 def run(command: FewShotCommand) -> int:
     """Evaluate the methods, and print their accuracies; returns the exit code."""
-    from mntrain.atomic_files import write_text_atomically
-    from mntrain.errors import ConfigError, TrainingError
+    from mntrain.analysis.page_file import check_writable, write_page
+    from mntrain.errors import ConfigError
     from mntrain.fewshot.episodes import EpisodeShape
     from mntrain.fewshot.session import FewShotOptions, evaluate_few_shot
     from mntrain.fewshot.settings import parse_settings, split_words
@@ -77,6 +78,8 @@ def run(command: FewShotCommand) -> int:
 
     if command.plot is not None and command.plot.suffix != ".svg":
         raise ConfigError(f"--plot is {str(command.plot)!r}; its name must end in .svg.")
+    if command.plot is not None:
+        check_writable(command.plot, "--plot")
     of_data, others = split_words(command.words)
     options = FewShotOptions(
         artifact=command.artifact,
@@ -91,18 +94,17 @@ def run(command: FewShotCommand) -> int:
         quiet=command.json,
     )
     report = evaluate_few_shot(options)
-    if command.plot is not None:
-        try:
-            write_text_atomically(command.plot, report.svg())
-        except OSError as error:
-            raise TrainingError(f"{command.plot} cannot be written: {error.strerror or error}.") from error
     if command.json:
         print(json.dumps(report.to_json(), allow_nan=False))
-        return 0
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    report.table().show(Console(), title=report.title, notes=[f"note: {note}" for note in report.data.notes])
-    return 0
+        report.table().show(Console(), title=report.title, notes=report.notes)
+    if command.plot is not None and report.accuracies:
+        write_page(command.plot, report.svg(), "--plot")
+    if report.interrupted:
+        raise KeyboardInterrupt
+    return 1 if report.failures else 0
 
 
 COMMAND = Command(

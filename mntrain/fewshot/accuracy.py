@@ -5,11 +5,12 @@ Shapes: E episodes, Q queries of an episode, W ways.
 
 import math
 import statistics
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from scipy.special import stdtrit
 from torch import Tensor
 
 from mntrain.errors import TrainingError
@@ -17,8 +18,8 @@ from mntrain.fewshot.episodes import Episodes
 from mntrain.fewshot.episodic import support_of
 from mntrain.fewshot.method import FewShotMethod
 
-_NORMAL_95 = 1.959964
-"""Standard deviations of a normal distribution to each side that hold 95 % of it."""
+_BELOW = 0.975
+"""Share of a distribution below the upper end of what holds its middle 95 %."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +31,14 @@ class MethodAccuracy:
         by_episode: accuracy of each episode [E].
         seconds: time of all episodes, without the preparation of images.
         training_seconds: time of training on episodes; None without it.
+        settings: those that acted, by their sections.
     """
 
     method: str
     by_episode: tuple[float, ...]
     seconds: float
     training_seconds: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -44,10 +47,11 @@ class MethodAccuracy:
 
     @property
     def interval(self) -> float | None:
-        """Half of the 95 % interval of the mean, by the normal distribution; None for a single episode."""
-        if len(self.by_episode) < 2:
+        """Half of the 95 % interval of the mean, by Student's t; None for a single episode."""
+        count = len(self.by_episode)
+        if count < 2:
             return None
-        return _NORMAL_95 * statistics.stdev(self.by_episode) / math.sqrt(len(self.by_episode))
+        return float(stdtrit(count - 1, _BELOW)) * statistics.stdev(self.by_episode) / math.sqrt(count)
 
     def text(self) -> str:
         """Write mean and interval in percent."""
@@ -60,7 +64,27 @@ class MethodAccuracy:
             "accuracy": {"mean": self.mean, "interval": self.interval},
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
+            "trained": self.training_seconds is not None,
+            "settings": dict(self.settings),
+            "by_episode": list(self.by_episode),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFailure:
+    """A method that gave no accuracy.
+
+    Args:
+        method: its name.
+        error: a sentence.
+    """
+
+    method: str
+    error: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"error": self.error}
 
 
 def episode_accuracies(

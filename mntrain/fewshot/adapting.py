@@ -4,13 +4,14 @@ Shapes: K support images, W classes.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mntrain.errors import ConfigError, TrainingError
+from mntrain.fewshot.acting import acting_sections, check_acting
 from mntrain.fewshot.base_classes import BaseClasses
 from mntrain.fewshot.episodes import EpisodeShape
 from mntrain.fewshot.kept_artifact import KeptArtifact
@@ -25,6 +26,7 @@ from mntrain.run_progress import RunProgress
 from mntrain.training.evaluation import ACCURACY, EvaluationPlan, evaluate
 
 _BATCH = 200
+_OF_ARTIFACT = ("config.json", "model.safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +70,7 @@ class AdaptOptions:
                 f"--method is {self.method!r}, which compares with support images and is no network with a linear or "
                 f"cosine classifier; methods that can be saved are {able}."
             )
-        if self.train and self.entry.training == "never":
-            raise ConfigError(f"--train is given, but {self.method} is not trained on episodes; leave it out.")
-        defaults = MethodSettings()
-        for name in (one.name for one in fields(defaults)):
-            if name not in self.sections and getattr(self.settings, name) != getattr(defaults, name):
-                raise ConfigError(f"--{name}.* is given, but {self.method} has no use for it; leave it out.")
+        check_acting((self.method,), self.settings, train=self.train, data_path=self.data_path)
 
     @property
     def entry(self) -> MethodEntry:
@@ -83,8 +80,7 @@ class AdaptOptions:
     @property
     def sections(self) -> tuple[str, ...]:
         """Names of the settings that act."""
-        own = (self.entry.section,) if self.entry.section else ()
-        return (*own, "episodic") if self.entry.trains(self.train) else own
+        return acting_sections(self.method, self.train)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,8 +122,7 @@ def adapt_artifact(options: AdaptOptions) -> AdaptReport:
         DataError: images are missing, or there are too few.
         TrainingError: a loss or an answer is not finite.
     """
-    if options.output.exists():
-        raise ConfigError(f"{options.output} is there already; choose another folder for the adapted artifact.")
+    _check_place(options.output)
     artifact = start_artifact(options.artifact)
     novel = load_novel_images(artifact, options.new_data)
     support = choose_support(novel, options.shots, options.seed)
@@ -158,6 +153,19 @@ def adapt_artifact(options: AdaptOptions) -> AdaptReport:
         figures=figures,
         trained_classes=novel.trained_classes,
     )
+
+
+def _check_place(output: Path) -> None:
+    """Refuse a folder that is there, and one in an artifact, which holds no other.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if output.exists():
+        raise ConfigError(f"{output} is there already; choose another folder for the adapted artifact.")
+    for above in output.resolve().parents:
+        if all((above / name).is_file() for name in _OF_ARTIFACT):
+            raise ConfigError(f"{output} lies in the artifact {above}, which holds no other; choose another folder.")
 
 
 def _adapted(

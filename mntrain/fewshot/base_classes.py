@@ -36,7 +36,15 @@ class BaseClasses:
         """
         data = load_data(artifact.config, data_path)
         assert isinstance(data, ImageData)
-        return cls(images=data.train, episodes=Episodes(data.train.labels, data.label_names, shape, seed))
+        episodes = Episodes(
+            data.train.labels,
+            data.label_names,
+            shape,
+            seed,
+            source="the artifact's own training images",
+            instead="take a method that is not trained on episodes",
+        )
+        return cls(images=data.train, episodes=episodes)
 
     def train(self, name: str, method: FewShotMethod, settings: EpisodicSettings, progress: RunProgress) -> None:
         """Train a method on episodes.

@@ -68,13 +68,24 @@ class Episodes:
         names: name of each class.
         shape: of every episode.
         seed: 0 or above.
+        source: the images in words, for messages.
+        instead: what else to do where a class has too few images.
 
     Raises:
         ConfigError: more ways than classes, or a negative seed.
         DataError: a class has fewer images than an episode takes.
     """
 
-    def __init__(self, labels: IndexArray, names: Sequence[str], shape: EpisodeShape, seed: int) -> None:
+    def __init__(
+        self,
+        labels: IndexArray,
+        names: Sequence[str],
+        shape: EpisodeShape,
+        seed: int,
+        *,
+        source: str = "the images",
+        instead: str = "add images or remove those classes",
+    ) -> None:
         if seed < 0:
             raise ConfigError(f"--seed is {seed}; it must be 0 or above.")
         self.shape, self.seed = shape, seed
@@ -82,16 +93,18 @@ class Episodes:
         self._positions = [np.flatnonzero(labels == label) for label in self._classes]
         if shape.ways > len(self._classes):
             raise ConfigError(
-                f"--ways is {shape.ways}, but the images are of {len(self._classes)} class(es); choose at most as many."
+                f"--ways is {shape.ways}, but {source} are of {len(self._classes)} class(es); choose at most as many."
             )
         counts = {names[label]: len(found) for label, found in zip(self._classes, self._positions, strict=True)}
         few = [f"{name!r} ({count})" for name, count in counts.items() if count < shape.images]
         if few:
             least = min(counts.values())
-            remedy = f"choose --queries {least - shape.shots}, " if least > shape.shots else ""
+            fitting = {"queries": least - shape.shots, "shots": least - shape.queries}
+            choices = " or ".join(f"--{name} {count}" for name, count in fitting.items() if count > 0)
+            remedy = f"choose {choices or 'fewer --shots and --queries'}"
             raise DataError(
                 f"An episode takes {shape.images} images of a class ({shape.shots} shots and {shape.queries} queries), "
-                f"but there are classes with fewer: {listing(few)}; {remedy}add images, or remove those classes."
+                f"but among {source} there are classes with fewer: {listing(few)}; {remedy}, or {instead}."
             )
 
     def draw(self, number: int) -> Episode:

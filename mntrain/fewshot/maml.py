@@ -7,6 +7,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,18 +34,31 @@ class InnerSettings:
         second_order: differentiate through the steps while training; else their gradients count as constants.
     """
 
+    section: ClassVar[str] = "maml"
+    """Name of the settings, for messages."""
+
     steps: int = 5
     step_size: float = 0.01
     classifier_steps: int = 0
     second_order: bool = True
 
     def __post_init__(self) -> None:
-        require_finite("maml", self)
+        require_finite(self.section, self)
         for name in ("steps", "classifier_steps"):
             if not 0 <= getattr(self, name) <= 1000:
-                raise ConfigError(f"The setting {name} is {getattr(self, name)}; it must be from 0 to 1000.")
+                raise ConfigError(f"{self.section}.{name} is {getattr(self, name)}; it must be from 0 to 1000.")
         if not 0 < self.step_size < 100:
-            raise ConfigError(f"The setting step_size is {self.step_size}; it must be above 0 and below 100.")
+            raise ConfigError(f"{self.section}.step_size is {self.step_size}; it must be above 0 and below 100.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilaritySteps(InnerSettings):
+    """Gradient steps on similarities and classifier, by default those of the paper; arguments are the same."""
+
+    section: ClassVar[str] = "meta_static"
+
+    step_size: float = 0.2
+    classifier_steps: int = 20
 
 
 class MetaLearner:

@@ -16,6 +16,8 @@ from mntrain.layers.heads import DotHead
 
 _SHARPNESS = 10.0
 """Factor on the cosines of :func:`matching_logits`, as that of the cosine head at its start."""
+_MOST_DIFFERENCES = 2**22
+"""Numbers of differences between features at a time: 16 MiB in single precision."""
 
 Rule = Callable[[SupportSet, Tensor], Tensor]
 """Supports and queries [Q, d] → logits [Q, W]."""
@@ -65,8 +67,12 @@ def matching_logits(support: SupportSet, queries: Tensor) -> Tensor:
 
 
 def _squared_distances(queries: Tensor, others: Tensor) -> Tensor:
-    """Squared distances [Q, M] to others [M, d], as differences: an expansion would subtract large squares."""
-    return (queries[:, None, :] - others[None, :, :]).square().sum(dim=2)
+    """Squared distances [Q, M] to others [M, d], as differences: an expansion would subtract large squares.
+
+    Some queries at a time, so that their differences [·, M, d] stay small.
+    """
+    parts = torch.split(queries, max(1, _MOST_DIFFERENCES // max(1, others.numel())))
+    return torch.cat([(part[:, None, :] - others[None, :, :]).square().sum(dim=2) for part in parts])
 
 
 class MetricMethod:

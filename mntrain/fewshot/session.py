@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mntrain.errors import ConfigError
-from mntrain.fewshot.accuracy import MethodAccuracy, episode_accuracies
+from mntrain.errors import ConfigError, MnTrainError
+from mntrain.fewshot.accuracy import MethodAccuracy, MethodFailure, episode_accuracies
+from mntrain.fewshot.acting import acting_sections, check_acting
 from mntrain.fewshot.base_classes import BaseClasses
 from mntrain.fewshot.episodes import Episodes, EpisodeShape
 from mntrain.fewshot.method import FewShotMethod
@@ -41,7 +42,7 @@ class FewShotOptions:
         quiet: print no progress.
 
     Raises:
-        ConfigError: there is no such method, or no episode.
+        ConfigError: there is no such method, no episode, or an option or setting acts on none of the methods.
     """
 
     artifact: Path
@@ -57,6 +58,7 @@ class FewShotOptions:
 
     def __post_init__(self) -> None:
         check_methods(self.methods)
+        check_acting(self.methods, self.settings, train=self.train, data_path=self.data_path)
         if self.episodes < 1:
             raise ConfigError(f"--episodes is {self.episodes}; it must be at least 1 (600 is usual).")
 
@@ -64,11 +66,13 @@ class FewShotOptions:
 def evaluate_few_shot(options: FewShotOptions) -> FewShotReport:
     """Evaluate every method on the same episodes.
 
+    A method that fails while it runs does not stop the others, and an interrupt keeps what is finished.
+
     Raises:
         ArtifactError: the artifact is missing or damaged, or takes no images.
         ConfigError: a method does not fit the artifact, or there are more ways than classes.
         DataError: images are missing, or a class has too few.
-        TrainingError: a loss or an answer is not finite.
+        KeyboardInterrupt: it came before a method was finished.
     """
     artifact = start_artifact(options.artifact)
     novel = load_novel_images(artifact, options.new_data)
@@ -89,16 +93,23 @@ def evaluate_few_shot(options: FewShotOptions) -> FewShotReport:
     with RunProgress(len(methods), quiet=options.quiet) as progress:
         images = torch.from_numpy(novel.images.images)
         session = _Session(options=options, images=images, episodes=episodes, progress=progress)
-        results = tuple(
-            session.run(name, method, base if name in trained else None) for name, method in methods.items()
-        )
+        results: list[MethodAccuracy | MethodFailure] = []
+        interrupted = False
+        try:
+            for name, method in methods.items():
+                results.append(session.try_run(name, method, base if name in trained else None))
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            interrupted = True
     return FewShotReport(
         artifact=str(options.artifact),
         data=novel,
         shape=options.shape,
         episodes=options.episodes,
         seed=options.seed,
-        methods=results,
+        methods=tuple(results),
+        interrupted=interrupted,
     )
 
 
@@ -117,6 +128,17 @@ class _Session:
     images: Tensor
     episodes: Episodes
     progress: RunProgress
+
+    def try_run(self, name: str, method: FewShotMethod, base: BaseClasses | None) -> MethodAccuracy | MethodFailure:
+        """Run a method; what fails is told."""
+        try:
+            return self.run(name, method, base)
+        except MnTrainError as error:
+            reason = str(error)
+        except MemoryError:
+            reason = "There is no memory for it; choose fewer --ways, --shots or --queries."
+        self.progress.finish_run(f"{name} failed: {reason}")
+        return MethodFailure(method=name, error=reason)
 
     def run(self, name: str, method: FewShotMethod, base: BaseClasses | None) -> MethodAccuracy:
         """Train a method on ``base`` where it is given, and evaluate it."""
@@ -140,6 +162,10 @@ class _Session:
             by_episode=tuple(accuracies),
             seconds=time.perf_counter() - started,
             training_seconds=training_seconds,
+            settings={
+                section: asdict(getattr(self.options.settings, section))
+                for section in acting_sections(name, self.options.train)
+            },
         )
         self.progress.finish_run(f"{name}: {result.text()} in {result.seconds:.0f} s")
         return result

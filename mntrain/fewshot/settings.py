@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mntrain.fewshot.episodic import EpisodicSettings
 from mntrain.fewshot.finetuning import FinetuneSettings
-from mntrain.fewshot.maml import InnerSettings
+from mntrain.fewshot.maml import InnerSettings, SimilaritySteps
 from mntrain.fields.sections import parse_sections
 
 
@@ -23,7 +23,7 @@ class MethodSettings:
     finetune: FinetuneSettings = field(default_factory=FinetuneSettings)
     episodic: EpisodicSettings = field(default_factory=EpisodicSettings)
     maml: InnerSettings = field(default_factory=InnerSettings)
-    meta_static: InnerSettings = field(default_factory=lambda: InnerSettings(step_size=0.2, classifier_steps=20))
+    meta_static: SimilaritySteps = field(default_factory=SimilaritySteps)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

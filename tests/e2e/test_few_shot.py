@@ -1,5 +1,8 @@
 """Few-shot classifiers over the network: a task in one request, and an artifact adapted before it was exported."""
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import torch
 import tritonclient.grpc as triton
 from numpy.typing import NDArray
 from PIL import Image
+from tritonclient.utils import InferenceServerException
 
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
@@ -59,7 +63,7 @@ def server(
     repository = tmp_path_factory.mktemp("repository")
     export(ExportOptions(artifact=artifact.path, target=Target(repository=repository, name="tasks"), few_shot=True))
     export(ExportOptions(artifact=adapted.path, target=Target(repository=repository, name="new")))
-    return start_server(repository)
+    return start_server(repository, "--http-port", "0")
 
 
 def tensor(name: str, values: NDArray[Any], datatype: str) -> Any:
@@ -91,6 +95,49 @@ def test_a_task_in_one_request_is_answered_as_by_protonet(
     np.testing.assert_allclose(found, expected.numpy(), atol=TOLERANCE, rtol=TOLERANCE)
     np.testing.assert_allclose(probabilities, expected.softmax(dim=1).numpy(), atol=TOLERANCE, rtol=0)
     assert (found.argmax(axis=1) == expected.argmax(dim=1).numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (
+            [0, 1],
+            "input 'support_labels' has size 2 in dimension 0, but input 'support_images' has size 4 in dimension 0",
+        ),
+        ([0, 1, -1, 0], "input 'support_labels' has the value -1 at index [2], expected values from 0 to 3"),
+        ([0, 1, 4, 0], "input 'support_labels' has the value 4 at index [2], expected values from 0 to 3"),
+        ([0] * 1000, "the request has 1000 in input 'support_images' and 30 in input 'image', 1030 rows together"),
+    ],
+)
+def test_a_wrong_task_is_a_fault_of_the_caller(
+    server: Any, artifact: ImageArtifact, labels: list[int], told: str
+) -> None:
+    images = artifact.samples.images
+    support = np.resize(images, (max(4, len(labels)), *images.shape[1:]))
+    asked = images[:30] if len(labels) > 4 else images[:2]
+    arrays = {
+        "support_images": ("UINT8", support),
+        "support_labels": ("INT64", np.array(labels, np.int64)),
+        "image": ("UINT8", asked),
+    }
+    with triton.InferenceServerClient(server.address) as client, pytest.raises(InferenceServerException) as error:
+        client.infer("tasks", [tensor(name, array, kind) for name, (kind, array) in arrays.items()])
+    assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
+    assert told in str(error.value)
+    body = {
+        "inputs": [
+            {"name": name, "datatype": kind, "shape": list(array.shape), "data": array.ravel().tolist()}
+            for name, (kind, array) in arrays.items()
+        ]
+    }
+    web = server.announcement.split("http://")[1].split(",")[0].strip()
+    request = urllib.request.Request(
+        f"http://{web}/v2/models/tasks/infer", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request)
+    assert refused.value.code == 400
+    assert told in json.loads(refused.value.read())["error"]
 
 
 def test_an_adapted_artifact_is_served_as_any_other(

@@ -11,15 +11,16 @@ import pytest
 import torch
 from google.protobuf import text_format
 from numpy.typing import NDArray
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 from tritonclient.grpc import model_config_pb2
 
 import mnserve
 from mnexport.commands.cli import main
-from mnexport.errors import FormError, UsageError
+from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.repository.target import Target
+from mnserve.errors import InvalidRequestError
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.fewshot.network import FeatureNetwork
 
@@ -116,6 +117,65 @@ def test_a_label_of_no_class_is_refused(
         answer(feeds(artifact.samples.images[:6], labels))
 
 
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 0], [0, 1, 0, 1, 1], [0] * 8, [0]])
+def test_more_or_fewer_labels_than_support_images_are_no_task(
+    artifact: ImageArtifact, answer: Callable[[Feeds], NDArray[np.float32]], labels: list[int]
+) -> None:
+    """Images were cut where the labels end, so that support images were answered, or images to classify learned."""
+    task = feeds(artifact.samples.images[:6], [0, 1, 0, 1]) | {"support_labels": np.array(labels, np.int64)}
+    with pytest.raises(Fail, match="dimension mismatch"):
+        answer(task)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"support_labels": [0, 1]},
+            "input 'support_labels' has size 2 in dimension 0, but input 'support_images' has",
+        ),
+        (
+            {"support_labels": [0, 1, -1, 0]},
+            "'support_labels' has the value -1 at index [2], expected values from 0 to 3",
+        ),
+        (
+            {"support_labels": [0, 1, 4, 0]},
+            "'support_labels' has the value 4 at index [2], expected values from 0 to 3",
+        ),
+    ],
+)
+def test_a_wrong_request_is_told_of_in_this_process_too(
+    artifact: ImageArtifact, published: Path, changes: dict[str, list[int]], told: str
+) -> None:
+    task = feeds(artifact.samples.images[:6], [0, 1, 0, 1])
+    with mnserve.LocalModel.open(published, "m") as model, pytest.raises(InvalidRequestError) as error:
+        model.infer(task | {name: np.array(value, np.int64) for name, value in changes.items()}, ["logits"])
+    assert told in str(error.value)
+
+
+def test_support_images_and_queries_have_a_limit(artifact: ImageArtifact, tmp_path: Path) -> None:
+    def options(**changes: Any) -> ExportOptions:
+        target = Target(repository=tmp_path, name="m")
+        return ExportOptions(artifact=artifact.path, target=target, few_shot=True, **changes)
+
+    export(options(max_batch_size=6))
+    record = json.loads((tmp_path / "m/1/export.json").read_text())
+    assert record["row_limit"] == {"inputs": ["support_images", "image"], "most": 6}
+    task = feeds(artifact.samples.images[:7], [0, 1, 0])
+    with mnserve.LocalModel.open(tmp_path, "m") as model:
+        assert model.infer(task | {"image": task["image"][:3]}, ["logits"])["logits"].shape == (3, 2)
+        with pytest.raises(
+            InvalidRequestError, match="3 in input 'support_images' and 4 in input 'image', 7 rows toge"
+        ):
+            model.infer(task, ["logits"])
+    with pytest.raises(
+        PublishError, match=r"has row_limit .*give --max-batch-size 6, or publish it under another name"
+    ):
+        export(options())
+    with pytest.raises(UsageError, match="--max-batch-size is 1; it must be from 2 to 65536"):
+        options(max_batch_size=1)
+
+
 def test_the_repository_describes_tasks_that_are_not_joined(published: Path) -> None:
     config = text_format.Parse((published / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
     assert config.max_batch_size == 0
@@ -127,6 +187,10 @@ def test_the_repository_describes_tasks_that_are_not_joined(published: Path) -> 
     ]
     record = json.loads((published / "m/1/export.json").read_text())
     assert (record["form"], record["family"], record["labels"]) == ("few-shot", "vanilla", None)
+    assert record["row_limit"] == {"inputs": ["support_images", "image"], "most": 1024}
+    assert record["value_ranges"] == {"support_labels": {"least": 0, "below": "support_images"}}
+    for name in ("row_limit", "value_ranges"):
+        assert json.loads(config.parameters[f"mn.{name}"].string_value) == record[name]
     assert record["inputs"][1] == {"name": "support_labels", "datatype": "INT64", "shape": [-1]}
     assert [item["argmax_differences"] for item in record["parity"]["comparisons"]] == [0, 0, 0]
     assert not (published / "m/labels.txt").exists()

@@ -245,7 +245,7 @@ def test_a_sample_may_bring_optional_inputs(repository: Path) -> None:
 
 
 def spec(name: str, axis: str, shape: tuple[int, ...] = (-1, 4)) -> TensorSpec:
-    return TensorSpec(name=name, datatype="FP32", shape=shape, axis=axis)
+    return TensorSpec(name=name, datatype="FP32", shape=shape, axes=(axis,))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Recipes on the data they were written for, and with the settings that were published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_recipes_of_local_sets_find_their_images(
 ) -> None:
     data = load_images(load_experiment(recipe, ["--data.path", str(shared_data / file)]).data)
     assert (data.num_classes, data.split.counts["test"]) == (classes, test)
+
+
+def test_the_recipes_of_table_6_differ_by_their_network_alone() -> None:
+    small, large = load_experiment("mini-imagenet-cnn4"), load_experiment("mini-imagenet-cnn9")
+    assert (small.backbone.name, large.backbone.name) == ("cnn4", "cnn9")
+    assert replace(large, name=small.name, backbone=small.backbone) == small
 
 
 def test_the_recipe_for_own_images_takes_pictures_of_any_size(tmp_path: Path) -> None:

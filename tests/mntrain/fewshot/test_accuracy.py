@@ -51,7 +51,7 @@ def test_the_interval_is_that_of_a_mean() -> None:
     result = MethodAccuracy(method="m", by_episode=tuple(values), seconds=1.0)
     assert result.mean == pytest.approx(values.mean())
     assert result.interval is not None
-    assert result.interval == pytest.approx(1.959964 * values.std(ddof=1) / np.sqrt(50))
+    assert result.interval == pytest.approx(2.009575 * values.std(ddof=1) / np.sqrt(50)), "t of 49 degrees of freedom"
     assert result.text() == f"{100 * result.mean:.2f} ± {100 * result.interval:.2f} %"
 
 

@@ -205,6 +205,11 @@ def test_the_command_says_what_it_made(
         (["--method", "relationnet"], 2, "--method is 'relationnet', which compares"),
         (["--method", "protonett"], 2, "Did you mean protonet?"),
         (["--method", "finetune", "--train"], 2, "--train is given, but finetune is not trained on episodes"),
+        (
+            ["--data-path", "x"],
+            2,
+            "--data-path is given, which is read for training on episodes alone, but protonet is",
+        ),
         (["--method", "maml"], 2, "as many classes as the support set has, 6, but"),
         (
             ["--method", "protonet", "--finetune.epochs", "3"],
@@ -243,6 +248,22 @@ def test_what_cannot_be_is_refused_in_one_sentence(
 def test_nothing_is_replaced(plain_path: Path, novel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["adapt", str(plain_path), str(plain_path), "--data.path", str(novel)]) == 2
     assert "is there already; choose another folder" in capsys.readouterr().err
+    before = sorted(plain_path.iterdir())
+    for inside in ("new", "deep/er/new"):
+        assert main(["adapt", str(plain_path), str(plain_path / inside), "--data.path", str(novel)]) == 2
+        assert f"lies in the artifact {plain_path.resolve()}" in capsys.readouterr().err
+    assert sorted(plain_path.iterdir()) == before
+
+
+def test_too_few_training_images_are_those_of_the_artifact(
+    plain_path: Path, four: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data.path", str(four), "--method", "maml", "--queries", "40"]
+    assert main(["adapt", str(plain_path), str(tmp_path / "new"), *words]) == 1
+    err = capsys.readouterr().err
+    assert "but among the artifact's own training images there are classes with fewer" in err
+    assert "choose --queries" in err
+    assert "or take a method that is not trained on episodes" in err
 
 
 @pytest.mark.parametrize("part", ["start", "support"])

@@ -52,9 +52,9 @@ def test_more_ways_than_classes_are_refused() -> None:
 
 def test_classes_with_too_few_images_are_named() -> None:
     labels = np.append(LABELS, [1, 1, 1]).astype(np.int64)
-    with pytest.raises(DataError, match=r"takes 6 images .* 'class 1' \(3\); choose --queries 1, add images"):
+    with pytest.raises(DataError, match=r"takes 6 images .* 'class 1' \(3\); choose --queries 1, or add images"):
         Episodes(labels, NAMES, EpisodeShape(ways=2, shots=2, queries=4), 0)
-    with pytest.raises(DataError, match=r"fewer: 'class 1' \(3\); add images, or remove"):
+    with pytest.raises(DataError, match=r"fewer: 'class 1' \(3\); choose --shots 2, or add images or remove"):
         Episodes(labels, NAMES, EpisodeShape(ways=2, shots=3, queries=1), 0)
 
 

@@ -132,5 +132,5 @@ def test_maml_trains_every_parameter(plain: ImageArtifact) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("steps", -1), ("classifier_steps", 1001), ("step_size", 0.0)])
 def test_steps_that_cannot_be_are_refused(field: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"setting {field} is {value}"):
+    with pytest.raises(ConfigError, match=f"maml.{field} is {value}"):
         replace(InnerSettings(), **{field: value})  # type: ignore[arg-type]

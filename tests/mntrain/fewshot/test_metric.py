@@ -1,5 +1,6 @@
 """Rules on features against numbers worked out by hand, and against their definitions."""
 
+import pytest
 import torch
 
 from mntrain.artifact import ImageArtifact
@@ -38,6 +39,26 @@ def test_one_shot_makes_nearest_and_protonet_the_same() -> None:
     support = SupportSet(torch.randn(4, 6, generator=generator), torch.tensor([3, 1, 0, 2]), 4)
     queries = torch.randn(7, 6, generator=generator)
     torch.testing.assert_close(nearest_logits(support, queries), prototype_logits(support, queries))
+
+
+def test_many_queries_take_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(2)
+    support = SupportSet(torch.randn(6, 5, generator=generator), torch.arange(6) % 3, 3)
+    queries = torch.randn(11, 5, generator=generator)
+    rules = (nearest_logits, prototype_logits)
+    whole = [rule(support, queries) for rule in rules]
+    largest: list[int] = []
+    square = torch.Tensor.square
+
+    def watched(values: torch.Tensor) -> torch.Tensor:
+        largest.append(values.numel())
+        return square(values)
+
+    monkeypatch.setattr("mntrain.fewshot.metric._MOST_DIFFERENCES", 60)
+    monkeypatch.setattr(torch.Tensor, "square", watched)
+    assert all(torch.equal(rule(support, queries), before) for rule, before in zip(rules, whole, strict=True))
+    assert max(largest) == 60
+    assert nearest_logits(support, queries[:0]).shape == (0, 3)
 
 
 def test_a_method_answers_with_the_features_of_the_network(plain: ImageArtifact) -> None:

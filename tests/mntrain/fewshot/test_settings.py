@@ -3,7 +3,7 @@
 import pytest
 
 from mntrain.errors import ConfigError
-from mntrain.fewshot.maml import InnerSettings
+from mntrain.fewshot.maml import SimilaritySteps
 from mntrain.fewshot.settings import MethodSettings, parse_settings, split_words
 
 
@@ -18,7 +18,7 @@ def test_words_are_those_of_the_data_and_of_the_methods() -> None:
 def test_what_is_not_given_keeps_its_default() -> None:
     found = parse_settings(["--finetune.epochs", "3", "--meta_static.steps=1", "--finetune.classifier", "cosine"])
     assert (found.finetune.epochs, found.finetune.classifier, found.finetune.batch) == (3, "cosine", 4)
-    assert found.meta_static == InnerSettings(steps=1, step_size=0.2, classifier_steps=20)
+    assert found.meta_static == SimilaritySteps(steps=1, step_size=0.2, classifier_steps=20)
     assert found.maml == MethodSettings().maml
     assert parse_settings([]) == MethodSettings()
 
@@ -34,6 +34,10 @@ def test_what_is_not_given_keeps_its_default() -> None:
         (["--finetune.epochs", "many"], "finetune.epochs"),
         (["--finetune.epochs", "-3"], "finetune.epochs is -3; it must be from 0 to"),
         (["--maml.second_order", "perhaps"], "maml.second_order"),
+        (["--maml.steps", "-1"], "^maml.steps is -1"),
+        (["--meta_static.steps", "-1"], "^meta_static.steps is -1"),
+        (["--meta_static.step_size", "0"], "^meta_static.step_size is 0"),
+        (["--meta_static.step_size", ".nan"], "meta_static.step_size is nan"),
     ],
 )
 def test_words_that_are_no_settings_are_refused(words: list[str], sentence: str) -> None:
