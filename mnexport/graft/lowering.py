@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from mnexport.errors import FormError, GraphError, ParityError
+from mnexport.forms.blank_images import with_blank_images
 from mnexport.forms.mixed_precision import LoweredBackbone
 from mnexport.graft.front import NETWORK, FrontGraph, traced_network
 from mnexport.graft.network import GraftedNetwork
@@ -21,7 +22,6 @@ from mnexport.graft.opset import with_opset
 from mnexport.graft.prefixing import prefixed
 from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BFLOAT16_OPSET
-from mnexport.precision.blank_images import with_blank_images
 from mnexport.runtime import convert_float_to_float16
 from mntrain.networks.onnx_part import names_used
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from mnexport.errors import FormError, ParityError
 from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.blank_images import with_blank_images
 from mnexport.forms.explained import ExplainedClassifier
 from mnexport.forms.mixed_precision import with_lowered_backbone
 from mnexport.graft.lowering import check_lowerable_graft
@@ -15,7 +16,6 @@ from mnexport.graft.network import GraftedNetwork
 from mnexport.graph import BFLOAT16_OPSET, write_onnx
 from mnexport.parity.runners import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.precision.accuracy import Precision
-from mnexport.precision.blank_images import with_blank_images
 from mnexport.precision.quantization import quantize
 from mnexport.signature import ExportSignature
 

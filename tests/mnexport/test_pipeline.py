@@ -56,7 +56,7 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     assert record["artifact"]["sha256"]["model.safetensors"] == sha256(artifact / "model.safetensors")
     assert (record["max_batch_size"], record["cpu"]) == (
         16,
-        {"accuracy": None, "blocked": None, "unblocked": None, "left_out": None},
+        {"accuracy": None, "blocked": None, "unblocked": None, "left_out": None, "scattered": 0},
     )
     assert (record["family"], record["form"], record["name"], record["version"]) == (
         "meta_neighborhoods", "low_rank", "m", 1,

@@ -277,7 +277,9 @@ def test_the_keyboard_suffices(server: Any, browser: Chromium, name: str) -> Non
         browser.evaluate("document.querySelector('nav a[href=\"#try\"]').focus()")
         browser.press("Enter")
         page.choose("#trial-model", "double")
-        browser.evaluate("document.querySelector('#trial-form .primary').focus()")
+        # The view is shown after the key, and what is hidden takes no focus.
+        button = "document.querySelector('#trial-form .primary')"
+        browser.wait_for(f"{button}.focus(), document.activeElement === {button}")
         browser.press(name)
         browser.wait_for("document.querySelector('#trial-results pre') !== null")
         browser.wait_for("document.querySelector('#announce').textContent === 'double: answered.'")

@@ -6,12 +6,13 @@ Behind ReLU whole positions of their maps are 0, which few real images have: wha
 its guard is still there in fewer bits.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
-from mnexport.parity.runners import Examples
 
-
-def with_blank_images(examples: Examples) -> Examples:
+def with_blank_images(examples: NDArray[Any]) -> NDArray[Any]:
     """Put three images in front of others, of the smallest and the largest value of these and of the mean of both.
 
     Args:
